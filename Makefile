@@ -1,0 +1,42 @@
+# Every target sets up what it needs by itself; a second call reuses it. Messages of the set-up go to stderr.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check bench bundle fmt lock clean
+
+# The pinned Node.js, npm and tools come before whatever the machine has.
+export PATH := $(CURDIR)/tools/node/node_modules/.bin:$(CURDIR)/node_modules/.bin:$(PATH)
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r name text; do \
+	  printf '%-16s%s\n' "$$name" "$$text"; done
+
+setup: ## the pinned Node.js and the packages of the lockfiles
+	@tools/node/setup
+
+build: setup ## the two native programs, statically linked, and the weakened twin for tests
+	@tools/native/build
+
+demo: build ## the 164 HumanEval programs in sandboxes of their own, and three offenders; FILE=mine.jsonl runs yours
+	@node tools/demo/main.ts $(if $(FILE),'$(subst ','\'',$(FILE))')
+
+test: build ## every test: as root the root lane and two fresh users' lanes, as a user that user's lane
+	@tools/lanes/test
+
+check: setup ## types, lint, format, imports, budgets, docs against code, clippy, rustfmt, licences
+	@node tools/checks/main.ts
+
+bench: build bundle ## the promised numbers, each beside its baseline in the same run
+	@node tests/performance/main.ts
+
+bundle: build ## dist/boxkite.mjs with the native programs beside it
+	@node tools/bundle/main.ts
+
+fmt: setup ## formats TypeScript, JSON and Rust in place
+	@biome check --write --error-on-warnings .
+	@cd runner && cargo fmt --all
+
+lock: setup ## writes package-lock.json anew after a manifest has changed
+	@tools/node/relock
+
+clean: ## removes everything that was built or installed
+	rm -rf dist build coverage runner/target node_modules tools/node/node_modules packages/*/dist
