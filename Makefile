@@ -1,7 +1,7 @@
 # Every target sets up what it needs by itself; a second call reuses it. Messages of the set-up go to stderr.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check bench bundle fmt lock clean
+.PHONY: help setup build demo test check bench bundle docs fmt lock clean
 
 # The pinned Node.js, npm and tools come before whatever the machine has.
 export PATH := $(CURDIR)/tools/node/node_modules/.bin:$(CURDIR)/node_modules/.bin:$(PATH)
@@ -30,6 +30,9 @@ bench: build bundle ## the promised numbers, each beside its baseline in the sam
 
 bundle: build ## dist/boxkite.mjs with the native programs beside it
 	@node tools/bundle/main.ts
+
+docs: setup ## writes the reference pages that are made from code
+	@node tools/docs/main.ts
 
 fmt: setup ## formats TypeScript, JSON and Rust in place
 	@biome check --write --error-on-warnings .
