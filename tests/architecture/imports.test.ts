@@ -131,9 +131,10 @@ describe.each(packages)('$folder', (pkg) => {
   });
 });
 
-test('only tests import the testing package', () => {
+test('no package and no example imports the testing package', () => {
   const faults = projectFiles()
-    .filter((path) => path.endsWith('.ts') && !isTest(path) && !path.startsWith('packages/testing/'))
+    .filter((path) => path.endsWith('.ts') && /^(packages|examples)\//.test(path))
+    .filter((path) => !isTest(path) && !path.startsWith('packages/testing/'))
     .filter((path) => importsOf(path, read(path)).some((found) => packageName(found.specifier) === '@boxkite/testing'));
   expect(faults).toEqual([]);
 });

@@ -1,5 +1,5 @@
 /** `make check`: every gate that needs no sandbox. Prints the seconds of each; the output only of those that fail. */
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runStep, type Step, type StepResult } from './run-step.ts';
 
@@ -26,7 +26,7 @@ const node: readonly Step[] = [
       '--project=architecture',
       '--reporter=default',
       '--reporter=json',
-      `--outputFile.json=${join(results, 'architecture.json')}`,
+      `--outputFile.json=${join(results, 'check.vitest.json')}`,
     ],
   },
 ];
@@ -65,7 +65,14 @@ await rm(results, { recursive: true, force: true });
 await mkdir(results, { recursive: true });
 // The two groups share nothing, and cargo's first compile is the longest part by far.
 const groups = await Promise.all([inOrder(node), inOrder(rust)]);
-const failed = groups.flat().filter((result) => !result.ok);
+const done = groups.flat();
+const failed = done.filter((result) => !result.ok);
+// For the sum over all lanes: the architecture tests one by one, every other step as one.
+const architecture = done.find((result) => result.name === 'architecture');
+const lane = { lane: 'check', root, vitest: architecture?.ok === true ? 0 : 1 };
+const gates = done.filter((result) => result !== architecture).map(({ name, ok }) => ({ name, ok }));
+await writeFile(join(results, 'check.lane.json'), JSON.stringify(lane));
+await writeFile(join(results, 'check.gates.json'), JSON.stringify(gates));
 if (failed.length > 0) {
   console.log(`check: ${failed.length} failed: ${failed.map((result) => result.name).join(', ')}`);
   process.exitCode = 1;
