@@ -1,0 +1,202 @@
+import { BLANK_CLASS, BREAK_CLASS, CLASS_OF } from './fold.ts';
+import { type KnownAutomaton, nextState } from './known-automaton.ts';
+import { type Comparison, comparePattern } from './known-pattern.ts';
+import { FILTER_WINDOW, type PrefixFilter, skipClean } from './prefix-filter.ts';
+
+/** What the scanner needs to know; shared by all streams that hide the same values. */
+export interface ScannerTables {
+  readonly automaton: KnownAutomaton;
+  readonly filter: PrefixFilter | undefined;
+  /** Longest run of text, line breaks included, that is taken for one form. */
+  readonly maxSpan: number;
+}
+
+/** A form in the text: from the position `start` up to `end`, counted from the beginning of the stream. */
+export interface Hit {
+  readonly start: number;
+  end: number;
+  readonly value: number;
+}
+
+/** Steps of exact comparison a unit of text may cost on average, and how many are free. */
+const STEPS_PER_UNIT = 8;
+const FREE_STEPS = 1 << 20;
+/** Depth of a state up to which it is cheaper to go back and skip than to go on step by step. */
+const SHALLOW = 2;
+
+/**
+ * Finds the forms in a stream of code units. Clean text is skipped by the filter; where a form may begin, and around
+ * line breaks, the automaton takes over until it has lost the track. Its state is all that must be remembered, so a cut
+ * between two pieces makes no difference, and every unit is read a bounded number of times.
+ *
+ * A candidate is compared exactly. Text made for it (a value that repeats itself, met over and over in the wrong case)
+ * could make these comparisons costly; once they exceed their budget, candidates are hidden without being compared.
+ */
+export class KnownScanner {
+  readonly #tables: ScannerTables;
+  readonly #automaton: KnownAutomaton;
+  readonly #ring: Float64Array;
+  readonly #ringMask: number;
+  readonly #comparison: Comparison = { equal: false, steps: 0 };
+  #units = new Uint16Array(1024);
+  #length = 0;
+  /** Stream position of the first unit that is kept. */
+  #base = 0;
+  /** Index of the next unit to read. */
+  #at = 0;
+  #stepping = true;
+  #state = 0;
+  /** Units given to the automaton since it began at `#entry`; the ring has the positions of the last ones. */
+  #count = 0;
+  #entry = -1;
+  #lastBreak = -1;
+  #steps = 0;
+  #hits: Hit[] = [];
+
+  constructor(tables: ScannerTables) {
+    this.#tables = tables;
+    this.#automaton = tables.automaton;
+    let size = 8;
+    while (size <= tables.automaton.maxDepth) size *= 2;
+    this.#ring = new Float64Array(size);
+    this.#ringMask = size - 1;
+  }
+
+  /** Position up to which nothing can become part of a hit any more that is not in `takeHits` already. */
+  get safe(): number {
+    return this.#startOfState(this.#base + this.#at);
+  }
+
+  /** Position behind the last unit. */
+  get end(): number {
+    return this.#base + this.#length;
+  }
+
+  /** Room for `count` more units; units before `safe` are dropped. Returns the array and the index to write to. */
+  reserve(count: number): { units: Uint16Array; at: number } {
+    const drop = this.safe - this.#base;
+    const kept = this.#length - drop;
+    if (kept + count > this.#units.length) {
+      const larger = new Uint16Array(Math.max(kept + count, Math.min(this.#units.length * 2, 1 << 18)));
+      larger.set(this.#units.subarray(drop, this.#length));
+      this.#units = larger;
+    } else if (drop > 0) {
+      this.#units.copyWithin(0, drop, this.#length);
+    }
+    this.#base += drop;
+    this.#at -= drop;
+    this.#length = kept + count;
+    return { units: this.#units, at: kept };
+  }
+
+  /** Reads all units written since the last call. */
+  scan(): void {
+    const { filter } = this.#tables;
+    while (this.#at < this.#length) {
+      if (!this.#stepping && filter !== undefined) {
+        this.#at = skipClean(filter, this.#units, this.#at, this.#length);
+        this.#stepping = true;
+        this.#entry = this.#base + this.#at;
+        this.#count = 0;
+      }
+      this.#step();
+    }
+  }
+
+  /** Removes and returns the hits that begin before `before`, by start and by end. A hit may overlap the next one. */
+  takeHits(before: number): Hit[] {
+    const hits = this.#hits;
+    if (hits.length === 0) return hits;
+    let taken = 0;
+    while (taken < hits.length && (hits[taken] as Hit).start < before) taken += 1;
+    this.#hits = hits.slice(taken);
+    return hits.slice(0, taken);
+  }
+
+  /** Runs the automaton until all is read or until skipping is worth while again. */
+  #step(): void {
+    const { ending, depth } = this.#automaton;
+    const canSkip = this.#tables.filter !== undefined;
+    while (this.#at < this.#length) {
+      const symbol = CLASS_OF[this.#units[this.#at] as number] as number;
+      if (symbol <= BLANK_CLASS) {
+        if (symbol === BREAK_CLASS) this.#lastBreak = this.#base + this.#at;
+        this.#at += 1;
+        if (this.#state !== 0) this.#boundSpan();
+      } else {
+        this.#ring[this.#count & this.#ringMask] = this.#base + this.#at;
+        this.#count += 1;
+        this.#at += 1;
+        this.#state = nextState(this.#automaton, this.#state, symbol);
+        if (ending[this.#state] !== 0) this.#record();
+      }
+      if (canSkip && (depth[this.#state] as number) <= SHALLOW && this.#leave()) return;
+    }
+  }
+
+  /** Goes back to the start of the state, and to skipping, if the filter can judge all that begins there. */
+  #leave(): boolean {
+    const start = this.safe;
+    const index = start - this.#base;
+    if (start <= this.#entry || start <= this.#lastBreak || index + FILTER_WINDOW > this.#length) return false;
+    if (CLASS_OF[this.#units[index] as number] === BREAK_CLASS) return false;
+    if (CLASS_OF[this.#units[index + 1] as number] === BREAK_CLASS) return false;
+    this.#at = index;
+    this.#state = 0;
+    this.#stepping = false;
+    return true;
+  }
+
+  /** Gives up beginnings that line breaks and white space have stretched too far; only white space can do that. */
+  #boundSpan(): void {
+    const here = this.#base + this.#at;
+    while (this.#state !== 0 && here - this.#startOfState(here) > this.#tables.maxSpan) {
+      this.#state = this.#automaton.fail[this.#state] as number;
+    }
+  }
+
+  #startOfState(otherwise: number): number {
+    return this.#state === 0 ? otherwise : this.#startOf(this.#automaton.depth[this.#state] as number);
+  }
+
+  #startOf(depth: number): number {
+    return this.#ring[(this.#count - depth) & this.#ringMask] as number;
+  }
+
+  /** Notes the longest form that ends here; shorter ones lie inside it. */
+  #record(): void {
+    const { ending, depth, fail, patternAt, nextPattern, patterns } = this.#automaton;
+    let node = ending[this.#state] as number;
+    while (node !== 0) {
+      const start = this.#startOf(depth[node] as number);
+      for (let next = patternAt[node] as number; next !== 0; next = nextPattern[next - 1] as number) {
+        const pattern = patterns[next - 1];
+        if (pattern === undefined || !this.#agrees(pattern, start)) continue;
+        this.#add(start, pattern.value);
+        return;
+      }
+      node = ending[fail[node] as number] as number;
+    }
+  }
+
+  #agrees(pattern: KnownAutomaton['patterns'][number], start: number): boolean {
+    if (this.#steps > STEPS_PER_UNIT * (this.#base + this.#at) + FREE_STEPS) return true;
+    comparePattern(pattern, this.#units, start - this.#base, this.#at, this.#comparison);
+    this.#steps += this.#comparison.steps;
+    return this.#comparison.equal;
+  }
+
+  /** Keeps starts and ends of `#hits` rising: a hit replaces those inside it and prolongs one of the same value. */
+  #add(start: number, value: number): void {
+    const end = this.#base + this.#at;
+    for (let last = this.#hits.at(-1); last !== undefined; last = this.#hits.at(-1)) {
+      if (last.start < start) {
+        if (last.value !== value || last.end <= start) break;
+        last.end = end;
+        return;
+      }
+      this.#hits.pop();
+    }
+    this.#hits.push({ start, end, value });
+  }
+}
