@@ -1,0 +1,66 @@
+import { BoxkiteError, type ErrorCode, type ErrorDetails } from '@boxkite/protocol';
+import type { RunnerFault } from './answers.ts';
+
+/** ERROR codes of the runner in the registry's words. */
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  1: 'internal',
+  2: 'unsupported',
+  3: 'not_found',
+  4: 'not_found',
+  5: 'isolation_unavailable',
+  6: 'capacity',
+  7: 'invalid_request',
+  8: 'start_failed',
+  9: 'command_not_found',
+  10: 'not_executable',
+  11: 'argument_list_too_long',
+  12: 'closing',
+  13: 'internal',
+  14: 'exec_ended',
+  15: 'bad_directory',
+};
+
+const WORDS: Partial<Readonly<Record<ErrorCode, string>>> = {
+  unsupported: 'the runner does not know this operation',
+  isolation_unavailable: 'a layer of isolation that was asked for is not available',
+  capacity: 'a limit of the runner is reached',
+  invalid_request: 'the runner refused a value',
+  start_failed: 'the command could not be started in its sandbox',
+  command_not_found: 'the command was not found in the sandbox',
+  not_executable: 'the file is not an executable program',
+  argument_list_too_long: 'the arguments and the environment together are too long',
+  closing: 'the sandbox is being destroyed',
+  internal: 'the runner failed',
+  exec_ended: 'the command has ended',
+  bad_directory: 'the working directory can not be entered',
+};
+
+/** Which part of `details` holds the runner's `step`. */
+const STEP_NAMES: Partial<Readonly<Record<ErrorCode, string>>> = {
+  isolation_unavailable: 'layer',
+  capacity: 'limit',
+  invalid_request: 'field',
+};
+
+/** The registry's error for an ERROR frame; step and errno stay in `details`. */
+export function errorOfFault(fault: RunnerFault): BoxkiteError {
+  const code = CODES[fault.code] ?? 'internal';
+  const details: Record<string, ErrorDetails[string]> = {};
+  if (code === 'not_found') details['kind'] = fault.code === 3 ? 'sandbox' : 'exec';
+  if (fault.step !== '') details[STEP_NAMES[code] ?? 'step'] = fault.step;
+  if (fault.errno !== 0) details['errno'] = fault.errno;
+  if (fault.detail !== '') details['detail'] = fault.detail;
+  const words =
+    code === 'not_found' ? `the runner does not know this ${fault.code === 3 ? 'sandbox' : 'exec'}` : WORDS[code];
+  return new BoxkiteError(code, fault.step === '' ? `${words}` : `${words}: ${fault.step}`, { details });
+}
+
+/** The error of everything that was in flight when the connection ended. */
+export function runnerLost(reason: string, cause?: unknown): BoxkiteError {
+  return new BoxkiteError('runner_lost', `the connection to the runner has ended: ${reason}`, { cause });
+}
+
+/** The error of a call that its caller cancelled. */
+export function abortedBy(signal: AbortSignal): BoxkiteError {
+  return new BoxkiteError('aborted', 'the call was cancelled', { cause: signal.reason });
+}

@@ -1,0 +1,95 @@
+import type { Socket } from 'node:net';
+import { BoxkiteError } from '@boxkite/protocol';
+
+/**
+ * The standard input of one exec on a connection of its own, opened at the first use. Writes keep their order; each
+ * resolves when the kernel has taken its bytes.
+ */
+export class StdinWriter {
+  readonly #open: () => Promise<Socket>;
+  #socket: Promise<Socket> | null = null;
+  #closing = false;
+  /** The exec has ended or its connection is lost. */
+  #ended = false;
+
+  /** `open` gives a socket whose next byte is standard input. */
+  constructor(open: () => Promise<Socket>) {
+    this.#open = open;
+  }
+
+  /** Rejects `stdin_closed`, or `exec_ended` after the end. */
+  async write(data: Uint8Array): Promise<void> {
+    if (this.#closing) throw stdinClosed('it was closed by its writer');
+    const socket = await this.#connected();
+    if (data.length === 0) return;
+    await new Promise<void>((resolve, reject) => {
+      const whenClosed = (): void => reject(this.#refusal());
+      socket.once('close', whenClosed);
+      socket.write(data, (error) => {
+        socket.off('close', whenClosed);
+        if (error === null || error === undefined) resolve();
+        else reject(this.#refusal(error));
+      });
+    });
+  }
+
+  /** Writes and closes in the background; a command that does not read all of it is no failure. */
+  writeAll(data: Uint8Array, onFailure: (error: BoxkiteError) => void): void {
+    const done = this.write(data).then(() => this.close());
+    done.catch((error: unknown) => {
+      const known =
+        error instanceof BoxkiteError ? error : new BoxkiteError('internal', 'standard input failed', { cause: error });
+      if (known.code !== 'exec_ended' && known.code !== 'stdin_closed') onFailure(known);
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    // A stream that no write has opened is opened for its end alone: only that tells the command.
+    const socket = await this.#connected().catch((error: unknown) => {
+      if (error instanceof BoxkiteError && (error.code === 'exec_ended' || error.code === 'stdin_closed')) return null;
+      throw error;
+    });
+    if (socket === null || socket.destroyed) return;
+    await new Promise<void>((resolve) => {
+      socket.once('close', () => resolve());
+      socket.end(() => resolve());
+    });
+  }
+
+  /** Lets go of the socket; writes that are under way reject. */
+  end(): void {
+    this.#ended = true;
+    void this.#socket?.then((socket) => socket.destroy(), ignoreOpenFailure);
+  }
+
+  async #connected(): Promise<Socket> {
+    if (this.#ended) throw this.#refusal();
+    this.#socket ??= this.#open().then((socket) => {
+      // Errors reach the writes through their callbacks and `close`.
+      socket.on('error', () => socket.destroy());
+      socket.on('end', () => socket.destroy());
+      socket.resume();
+      if (this.#ended) socket.destroy();
+      return socket;
+    });
+    const socket = await this.#socket;
+    if (socket.destroyed) throw this.#refusal();
+    return socket;
+  }
+
+  #refusal(cause?: unknown): BoxkiteError {
+    if (this.#ended) return new BoxkiteError('exec_ended', 'the command has ended', { cause });
+    return stdinClosed('the command does not read it any more', cause);
+  }
+}
+
+function stdinClosed(why: string, cause?: unknown): BoxkiteError {
+  return new BoxkiteError('stdin_closed', `standard input is closed: ${why}`, { cause });
+}
+
+/** The failure was given to the write that opened the socket; at the end there is nothing to let go of. */
+function ignoreOpenFailure(): void {
+  // Nothing was opened.
+}
