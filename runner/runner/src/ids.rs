@@ -1,0 +1,220 @@
+//! Host ids of a sandbox: a range that no other sandbox of the machine (or of the user) has while it lives.
+//! A range is held by a lock on a file, so that the death of its holder frees it.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Root's ranges: 16 ids each, above what containers of systemd use and below the foreign ids of systemd.
+const ROOT_FIRST: u32 = 0x7000_0000;
+const ROOT_END: u32 = 0x7ff0_0000;
+const ROOT_WIDTH: u32 = 16;
+/// How many ranges one claim tries.
+const PROBES: u32 = 8192;
+
+/// Where ids come from.
+#[derive(Clone, Debug)]
+pub enum IdSource {
+    /// Host ids, machine-wide; `dir` holds the locks.
+    Root { dir: PathBuf },
+    /// Ids 1 to `count` of the runner's own user namespace, which maps them to the host ids from `start`.
+    SubRange { start: u32, count: u32, dir: PathBuf },
+    /// The runner's own id is the only one.
+    OneId,
+}
+
+/// Ids of one sandbox, as its parent namespace counts them; users and groups have the same numbers.
+#[derive(Debug)]
+pub struct IdRange {
+    /// Of PID 1; none if it shares the command's.
+    pub init: Option<u32>,
+    pub command: u32,
+    pub number: u32,
+    /// Holds the range until it is closed; every process that inherits it holds it too.
+    pub lock: Option<OwnedFd>,
+}
+
+impl IdSource {
+    /// Claims a free range: EAGAIN if none was found, EPERM if the lock directory is not safe to use.
+    pub fn claim(&self) -> io::Result<IdRange> {
+        let (dir, slots) = match self {
+            IdSource::Root { dir } => (dir, (ROOT_END - ROOT_FIRST) / ROOT_WIDTH),
+            IdSource::SubRange { count, dir, .. } => (dir, count / 2),
+            IdSource::OneId => return Ok(IdRange { init: None, command: 0, number: 0, lock: None }),
+        };
+        let taken = if matches!(self, IdSource::Root { .. }) { ids_in_use()? } else { Vec::new() };
+        let folder = open_folder(dir)?;
+        let first = random()? % slots.max(1);
+        for number in (0..slots.min(PROBES)).map(|step| (first + step) % slots) {
+            let (init, command) = match self {
+                IdSource::Root { .. } => {
+                    let base = ROOT_FIRST + number * ROOT_WIDTH;
+                    (base, base + 1)
+                }
+                _ => (1 + 2 * number, 2 + 2 * number),
+            };
+            let last = init + ROOT_WIDTH - 1;
+            if taken.iter().any(|&(from, to)| from <= last && init <= to) {
+                continue;
+            }
+            if let Some(lock) = lock(folder.as_raw_fd(), &self.lock_name(number))? {
+                return Ok(IdRange { init: Some(init), command, number, lock: Some(lock) });
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EAGAIN))
+    }
+
+    /// Gives a range back: its lock file goes while the lock is still held. Without this call (a killed
+    /// runner) the file stays and can be claimed.
+    pub fn release(&self, range: IdRange) -> io::Result<()> {
+        let (IdSource::Root { dir } | IdSource::SubRange { dir, .. }) = self else { return Ok(()) };
+        if range.lock.is_none() {
+            return Ok(());
+        }
+        fs::remove_file(dir.join(self.lock_name(range.number)))
+    }
+
+    /// Another range of the same user is another set of host ids, so its locks have other names.
+    fn lock_name(&self, number: u32) -> String {
+        match self {
+            IdSource::SubRange { start, .. } => format!("{start}-{number}"),
+            _ => number.to_string(),
+        }
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn stat(fd: RawFd) -> io::Result<libc::stat> {
+    // SAFETY: all-zero bytes are a valid `stat`, which the call fills.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is writable; a bad descriptor is an error.
+    check(unsafe { libc::fstat(fd, &raw mut stat) })?;
+    Ok(stat)
+}
+
+fn c_string(bytes: &[u8]) -> io::Result<std::ffi::CString> {
+    std::ffi::CString::new(bytes).map_err(io::Error::other)
+}
+
+/// Opens (makes) the folder of the locks: ours alone to write, or EPERM. Its parent exists.
+fn open_folder(dir: &Path) -> io::Result<OwnedFd> {
+    let name = c_string(dir.as_os_str().as_bytes())?;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: `name` is a NUL-terminated string. That the folder exists already is the usual case.
+    unsafe { libc::mkdir(name.as_ptr(), 0o700) };
+    // SAFETY: as above; the descriptor is new and owned by nothing else.
+    let folder = unsafe { OwnedFd::from_raw_fd(check(libc::open(name.as_ptr(), flags))?) };
+    let stat = stat(folder.as_raw_fd())?;
+    // SAFETY: takes nothing and cannot fail.
+    if stat.st_uid != unsafe { libc::geteuid() } || stat.st_mode & 0o022 != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    Ok(folder)
+}
+
+/// Locks the file of a range, or answers none if another has it. A file that its holder unlinked between our
+/// open and our lock is tried again under its name.
+fn lock(folder: RawFd, name: &str) -> io::Result<Option<OwnedFd>> {
+    let name = c_string(name.as_bytes())?;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    loop {
+        // SAFETY: `name` is a NUL-terminated string; the descriptor is new and owned by nothing else.
+        let file = unsafe {
+            OwnedFd::from_raw_fd(check(libc::openat(folder, name.as_ptr(), flags, 0o600))?)
+        };
+        // SAFETY: takes two integers.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            return if error.raw_os_error() == Some(libc::EWOULDBLOCK) { Ok(None) } else { Err(error) };
+        }
+        let ours = stat(file.as_raw_fd())?;
+        if ours.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        // The lock is on the file that has the name now, for only its holder unlinks it.
+        if ours.st_nlink == 1 {
+            return Ok(Some(file));
+        }
+        if ours.st_nlink > 1 {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+    }
+}
+
+fn random() -> io::Result<u32> {
+    let mut bytes = [0u8; 4];
+    // SAFETY: `bytes` is writable for the length passed; four bytes come at once.
+    check(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } as i32)?;
+    Ok(u32::from_ne_bytes(bytes))
+}
+
+/// Every id that an entry of the machine covers, as ranges (first, last). A file that is missing has none.
+fn ids_in_use() -> io::Result<Vec<(u32, u32)>> {
+    let mut out = Vec::new();
+    for (path, width_at) in [
+        ("/etc/subuid", Some(2)),
+        ("/etc/subgid", Some(2)),
+        ("/etc/passwd", None),
+        ("/etc/group", None),
+    ] {
+        match fs::read(path) {
+            Ok(bytes) => out.extend(ranges(&String::from_utf8_lossy(&bytes), width_at)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(out)
+}
+
+/// The ranges that lines of `:`-separated fields cover. With a width (subuid): field 1 and the width's field;
+/// without (passwd, group): the single ids in fields 2 and 3. Garbage is skipped; only ranges of ours matter.
+fn ranges(text: &str, width_at: Option<usize>) -> Vec<(u32, u32)> {
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        let id = |at: usize| fields.get(at).and_then(|field| field.trim().parse::<u32>().ok());
+        match width_at {
+            Some(width_at) => {
+                if let (Some(first), Some(width @ 1..)) = (id(1), id(width_at)) {
+                    out.push((first, first.saturating_add(width - 1)));
+                }
+            }
+            None => out.extend([id(2), id(3)].into_iter().flatten().map(|id| (id, id))),
+        }
+    }
+    out.retain(|&(_, last)| last >= ROOT_FIRST);
+    out
+}
+
+/// A user's range of subordinate ids; users and groups may start at different host ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubIds {
+    pub uid_start: u32,
+    pub gid_start: u32,
+    pub count: u32,
+}
+
+/// The user's first ranges of at least two ids in the texts of /etc/subuid and /etc/subgid, where entries
+/// name a user by name or number; none unless both files have one. Garbage lines are skipped.
+pub fn sub_range_for(user: &str, uid: u32, subuid: &str, subgid: &str) -> Option<SubIds> {
+    let first = |text: &str| {
+        text.lines().find_map(|line| {
+            let mut fields = line.trim().split(':');
+            let (owner, start, count) = (fields.next()?, fields.next()?, fields.next()?);
+            let (start, count) = (start.parse::<u32>().ok()?, count.parse::<u32>().ok()?);
+            let ours = (owner == user && !user.is_empty()) || owner.parse() == Ok(uid);
+            let whole = fields.next().is_none() && start > 0 && start.checked_add(count).is_some();
+            (ours && whole && count >= 2).then_some((start, count))
+        })
+    };
+    let ((uid_start, uids), (gid_start, gids)) = (first(subuid)?, first(subgid)?);
+    Some(SubIds { uid_start, gid_start, count: uids.min(gids) })
+}
+
+#[cfg(test)]
+mod tests;
