@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Directories in each hierarchy, and what is read of them again and again.
 #[derive(Debug)]
 pub struct EnvelopeGroup {
-    dirs: Vec<(Serves, PathBuf)>,
+    pub(super) dirs: Vec<(Serves, PathBuf)>,
     procs: Vec<OwnedFd>,
     unified: Option<OwnedFd>,
     memory: Option<Memory>,
@@ -72,16 +72,15 @@ fn field(file: &File, key: &str) -> Option<u64> {
 
 impl EnvelopeGroup {
     pub(super) fn make(parents: &[(Serves, PathBuf)], name: &str) -> Result<EnvelopeGroup, Error> {
-        let mut group = EnvelopeGroup {
-            dirs: Vec::new(),
-            procs: Vec::new(),
-            unified: None,
-            memory: None,
-            cpu: None,
-            pids: None,
-        };
+        let mut group = EnvelopeGroup::empty();
         for (serves, parent) in parents {
-            if let Err(error) = group.add(*serves, parent, name) {
+            let dir = if serves.per_envelope() { parent.join(name) } else { parent.clone() };
+            let made = if serves.per_envelope() {
+                make_dir(&dir).map(|()| group.dirs.push((*serves, dir.clone())))
+            } else {
+                Ok(())
+            };
+            if let Err(error) = made.and_then(|()| group.open(*serves, &dir)) {
                 // The first failure is the one to report.
                 let _ = group.remove();
                 return Err(error);
@@ -90,21 +89,20 @@ impl EnvelopeGroup {
         Ok(group)
     }
 
-    fn add(&mut self, serves: Serves, parent: &Path, name: &str) -> Result<(), Error> {
-        let dir = if serves.per_envelope() { parent.join(name) } else { parent.to_path_buf() };
-        if serves.per_envelope() {
-            make_dir(&dir)?;
-            self.dirs.push((serves, dir.clone()));
-        }
+    pub(super) fn empty() -> EnvelopeGroup {
+        EnvelopeGroup { dirs: Vec::new(), procs: Vec::new(), unified: None, memory: None, cpu: None, pids: None }
+    }
+
+    pub(super) fn open(&mut self, serves: Serves, dir: &Path) -> Result<(), Error> {
         let procs = open(&dir.join("cgroup.procs"), "open group", File::options().write(true))?;
         self.procs.push(procs.into());
         if serves.via == Via::V2 {
             let mut options = File::options();
-            let handle = open(&dir, "open group", options.read(true).custom_flags(libc::O_DIRECTORY))?;
+            let handle = open(dir, "open group", options.read(true).custom_flags(libc::O_DIRECTORY))?;
             self.unified = Some(handle.into());
         }
         if serves.memory {
-            self.memory = Some(Memory::open(serves.via, &dir)?);
+            self.memory = Some(Memory::open(serves.via, dir)?);
         }
         if serves.cpu_time {
             let file = if serves.via == Via::V1 { "cpuacct.usage" } else { "cpu.stat" };

@@ -1,0 +1,398 @@
+//! Against the real hierarchies of this machine where there are any that can be written (root lane), and
+//! against fixtures: parsing, and the files of version 2 as plain files in a folder.
+
+use super::detect::{Hierarchy, hierarchies};
+use super::envelope::EnvelopeGroup;
+use super::*;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+fn instance(name: &str) -> String {
+    format!("test_{name}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn proc_file(name: &str) -> String {
+    fs::read_to_string(Path::new("/proc/self").join(name)).unwrap()
+}
+
+fn real(name: &str) -> Cgroups {
+    Cgroups::detect(&instance(name), &proc_file("cgroup"), &proc_file("mountinfo"))
+}
+
+/// Whether this machine gives this test what it needs; the security suites require it of the root lane.
+fn usable(groups: &Cgroups) -> bool {
+    let have = groups.available();
+    let usable = have.memory.is_some() && have.pids.is_some() && have.cpu_time.is_some();
+    if !usable {
+        // SAFETY: takes nothing.
+        assert_ne!(unsafe { libc::geteuid() }, 0, "root finds no groups: {have:?}");
+    }
+    usable
+}
+
+fn fds(group: &EnvelopeGroup) -> Vec<RawFd> {
+    group.procs().iter().map(AsRawFd::as_raw_fd).collect()
+}
+
+/// Forks a child that joins `group` and runs `body` (raw system calls only); its exit status or signal.
+fn inside(group: &EnvelopeGroup, body: impl FnOnce() -> i32) -> i32 {
+    let fds = fds(group);
+    // SAFETY: the child keeps to raw system calls and leaves by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = if join(&fds).is_ok() { body() } else { 99 };
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(code) }
+    }
+    child
+}
+
+fn wait(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of this test.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status
+}
+
+/// A process that has been reaped can count for some milliseconds more.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn left(instance: &str) -> Vec<PathBuf> {
+    let (found, _) = hierarchies(&proc_file("cgroup"), &proc_file("mountinfo"));
+    let names = found.iter().map(|place| place.own.join(format!("boxkite-{instance}")));
+    names.filter(|path| path.exists()).collect()
+}
+
+fn touch_memory(megabytes: usize) -> i32 {
+    let length = megabytes << 20;
+    // SAFETY: a new private mapping, written within its bounds.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let at = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        if at == libc::MAP_FAILED {
+            return 3;
+        }
+        for offset in (0..length).step_by(4096) {
+            at.cast::<u8>().add(offset).write_volatile(1);
+        }
+    }
+    0
+}
+
+#[test]
+fn processes_are_limited_and_counted() {
+    let mut groups = real("pids");
+    if usable(&groups) {
+        let sandbox = groups.sandbox(1).unwrap();
+        let envelope = sandbox.envelope(1).unwrap();
+        envelope.set(&EnvelopeLimits { pids: Some(3), ..Default::default() }).unwrap();
+        let child = inside(&envelope, || {
+            let mut made = 0;
+            for _ in 0..10 {
+                // SAFETY: the grandchildren wait for a signal.
+                match unsafe { libc::fork() } {
+                    0 => loop {
+                        // SAFETY: as above.
+                        unsafe { libc::pause() };
+                    },
+                    pid if pid > 0 => made += 1,
+                    _ => break,
+                }
+            }
+            // SAFETY: ends the grandchildren: the child leads its own group.
+            unsafe {
+                libc::signal(libc::SIGTERM, libc::SIG_IGN);
+                libc::setpgid(0, 0);
+            }
+            made
+        });
+        assert_eq!(wait(child) >> 8, 2, "three with the first");
+        assert_eq!(envelope.pids_current(), Some(2));
+        assert_eq!(envelope.remove().unwrap_err().errno, libc::EBUSY);
+        for pid in pids_in(&envelope_dir(&envelope)).unwrap() {
+            // SAFETY: processes of this test.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        until("the group empties", || envelope.remove().is_ok());
+        until("the sandbox goes", || sandbox.remove().is_ok());
+    }
+    groups.remove().unwrap();
+    assert_eq!(left(&groups.instance), Vec::<PathBuf>::new());
+}
+
+fn envelope_dir(envelope: &EnvelopeGroup) -> PathBuf {
+    envelope.dirs.iter().find(|(serves, _)| serves.pids).unwrap().1.clone()
+}
+
+#[test]
+fn memory_is_limited_and_the_event_seen() {
+    let mut groups = real("memory");
+    if usable(&groups) {
+        let sandbox = groups.sandbox(7).unwrap();
+        sandbox
+            .set(&SandboxLimits { memory_bytes: Some(256 << 20), pids: Some(100), cpu_millis: None })
+            .unwrap();
+        let envelope = sandbox.envelope(1).unwrap();
+        let limit = |bytes| envelope.set(&EnvelopeLimits { memory_bytes: bytes, pids: Some(50) }).unwrap();
+        // Up and down again, from and to no limit.
+        for bytes in [Some(32 << 20), Some(64 << 20), None, Some(16 << 20), Some(24 << 20)] {
+            limit(bytes);
+        }
+        let event = envelope.oom_event_fd().expect("an event descriptor");
+        let readable = |wait| {
+            let mut poll = libc::pollfd { fd: event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one live entry.
+            unsafe { libc::poll(&raw mut poll, 1, wait) == 1 }
+        };
+        assert_eq!(envelope.oom_kills(), Some(0));
+        assert!(!readable(0));
+        assert_eq!(wait(inside(&envelope, || touch_memory(8))), 0, "8 of 24 MiB fit");
+        assert!(envelope.cpu_usec().unwrap() > 0);
+        if envelope.memory_peak().is_some() {
+            assert!(envelope.memory_peak() > Some(8 << 20));
+            assert!(envelope.reset_memory_peak());
+            assert!(envelope.memory_peak() < Some(8 << 20));
+        }
+        assert_eq!(wait(inside(&envelope, || touch_memory(48))), libc::SIGKILL);
+        assert!(readable(2000));
+        until("the kill is counted", || envelope.oom_kills() > Some(0));
+        until("the charge goes back", || envelope.memory_current() < Some(4 << 20));
+        until("the group empties", || envelope.remove().is_ok());
+        until("the sandbox goes", || sandbox.remove().is_ok());
+    }
+    groups.remove().unwrap();
+    assert_eq!(left(&groups.instance), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_sandbox_limit_binds_all_its_envelopes() {
+    let mut groups = real("both");
+    if usable(&groups) {
+        let sandbox = groups.sandbox(1).unwrap();
+        let memory_bytes = Some(24 << 20);
+        sandbox.set(&SandboxLimits { memory_bytes, pids: None, cpu_millis: None }).unwrap();
+        let (envelope, agent) = (sandbox.envelope(1).unwrap(), sandbox.agent().unwrap());
+        assert_eq!(wait(inside(&envelope, || touch_memory(48))), libc::SIGKILL);
+        assert!(envelope.oom_kills() > Some(0));
+        assert_eq!(agent.oom_kills(), Some(0));
+        for group in [envelope, agent] {
+            until("the group empties", || group.remove().is_ok());
+        }
+        until("the sandbox goes", || sandbox.remove().is_ok());
+    }
+    groups.remove().unwrap();
+}
+
+#[test]
+fn a_rate_of_cpu_holds() {
+    let mut groups = real("cpu");
+    if usable(&groups) && groups.available().cpu.is_some() {
+        let sandbox = groups.sandbox(1).unwrap();
+        sandbox.set(&SandboxLimits { cpu_millis: Some(100), ..Default::default() }).unwrap();
+        let envelope = sandbox.envelope(1).unwrap();
+        let begin = Instant::now();
+        let child = inside(&envelope, || {
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+        std::thread::sleep(Duration::from_millis(600));
+        // SAFETY: a child of this test.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        wait(child);
+        let used = u128::from(envelope.cpu_usec().unwrap());
+        assert!(used > 1000 && used * 4 < begin.elapsed().as_micros(), "{used} us of CPU");
+        until("the group empties", || envelope.remove().is_ok());
+        until("the sandbox goes", || sandbox.remove().is_ok());
+    }
+    groups.remove().unwrap();
+}
+
+#[test]
+fn the_sweep_takes_the_dead_and_leaves_the_living() {
+    let (mut groups, dead, mut living) = (real("sweeper"), real("dead"), real("living"));
+    if usable(&groups) {
+        let sandbox = dead.sandbox(3).unwrap();
+        let envelopes = [sandbox.envelope(1).unwrap(), sandbox.agent().unwrap()];
+        let children = [0, 1].map(|index| {
+            inside(&envelopes[index], || {
+                loop {
+                    // SAFETY: waits for a signal.
+                    unsafe { libc::pause() };
+                }
+            })
+        });
+        until("both have joined", || {
+            envelopes.iter().all(|group| group.pids_current() == Some(1) && settled(group))
+        });
+        let alien = dead.trees[0].dir.join("alien");
+        fs::create_dir(&alien).unwrap();
+        // A zombie keeps its group busy, so the children are reaped while the sweep waits.
+        let reaper = std::thread::spawn(move || children.map(wait));
+        let errors = groups.sweep(|name| name != dead.instance);
+        assert_eq!(reaper.join().unwrap(), [libc::SIGKILL, libc::SIGKILL]);
+        assert!(errors.iter().all(|error| error.path == dead.trees[0].dir), "{errors:?}");
+        assert!(alien.exists() && left(&dead.instance).len() == 1 && !left(&living.instance).is_empty());
+        fs::remove_dir(&alien).unwrap();
+        assert_eq!(groups.sweep(|name| name != dead.instance), []);
+        assert_eq!(left(&dead.instance), Vec::<PathBuf>::new());
+    }
+    groups.remove().unwrap();
+    living.remove().unwrap();
+}
+
+/// Whether every hierarchy lists the process that is joining.
+fn settled(group: &EnvelopeGroup) -> bool {
+    group.dirs.iter().all(|(_, dir)| pids_in(dir).is_ok_and(|pids| !pids.is_empty()))
+}
+
+/// A tree of version 2 without controllers, as beside version 1: kill, counters of CPU, CLONE_INTO_CGROUP.
+#[test]
+fn version_2_kills_at_once() {
+    let (found, _) = hierarchies(&proc_file("cgroup"), &proc_file("mountinfo"));
+    let Some(tree) = found.into_iter().find(|tree| tree.via == Via::V2) else { return };
+    let dir = tree.own.join(format!("boxkite-{}", instance("unified")));
+    if make_dir(&dir).is_err() {
+        return;
+    }
+    let serves = Serves { via: Via::V2, memory: false, pids: false, cpu: false, cpu_time: true };
+    let mut group = EnvelopeGroup::make(&[(serves, dir.clone())], "e1").unwrap();
+    let children = [0, 1].map(|_| {
+        inside(&group, || {
+            loop {
+                // SAFETY: waits for a signal.
+                unsafe { libc::pause() };
+            }
+        })
+    });
+    until("both have joined", || pids_in(&group.dirs[0].1).unwrap().len() == 2);
+    assert!(group.dir_fd().is_some());
+    assert_eq!(group.remove().unwrap_err().errno, libc::EBUSY);
+    assert!(group.kill().unwrap());
+    assert_eq!(children.map(wait), [libc::SIGKILL, libc::SIGKILL]);
+    assert!(group.cpu_usec().is_some());
+    group.release_procs();
+    assert!(group.procs().is_empty() && group.dir_fd().is_none());
+    until("the group empties", || group.remove().is_ok());
+    remove_dirs([dir].iter()).unwrap();
+}
+
+/// The files of version 2, with the contents that the kernel documents.
+#[test]
+fn version_2_files_are_read_and_written() {
+    let folder = std::env::temp_dir().join(format!("boxkite-{}", instance("files")));
+    let dir = folder.join("e1");
+    fs::create_dir_all(&dir).unwrap();
+    let events = "low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 1\nsock_throttled 0\n";
+    for (name, text) in [
+        ("memory.max", ""),
+        ("memory.swap.max", ""),
+        ("memory.oom.group", ""),
+        ("pids.max", ""),
+        ("memory.current", "1048576\n"),
+        ("memory.events", events),
+        ("cpu.stat", "usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n"),
+        ("pids.current", "5\n"),
+        ("cgroup.procs", ""),
+        ("cpu.max", ""),
+    ] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let serves = Serves { via: Via::V2, memory: true, pids: true, cpu: true, cpu_time: true };
+    // `make` makes the directory itself, so the group is put together in one that exists.
+    let mut group = EnvelopeGroup::empty();
+    group.open(serves, &dir).unwrap();
+    group.dirs.push((serves, dir.clone()));
+    assert_eq!(group.memory_current(), Some(1_048_576));
+    assert_eq!((group.oom_kills(), group.cpu_usec(), group.pids_current()), (Some(2), Some(1234), Some(5)));
+    assert_eq!(group.memory_peak(), None);
+    assert_eq!(group.kill(), Ok(false));
+    group.set(&EnvelopeLimits { memory_bytes: Some(4096), pids: Some(9) }).unwrap();
+    let text = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+    assert_eq!([text("memory.max"), text("memory.swap.max"), text("pids.max")], ["4096", "0", "9"]);
+    assert_eq!(text("memory.oom.group"), "1");
+    v2::set_cpu(&dir, Some(1500)).unwrap();
+    assert_eq!(text("cpu.max"), "150000 100000");
+    let event = group.oom_event_fd().unwrap();
+    fs::write(dir.join("memory.events"), "oom_kill 3\n").unwrap();
+    let mut poll = libc::pollfd { fd: event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one live entry.
+    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 2000) }, 1);
+    assert_eq!(group.oom_kills(), Some(3));
+    fs::remove_file(dir.join("memory.swap.max")).unwrap();
+    group.set(&EnvelopeLimits { memory_bytes: Some(8192), pids: None }).unwrap();
+    fs::remove_file(dir.join("pids.max")).unwrap();
+    let failed = group.set(&EnvelopeLimits { memory_bytes: None, pids: Some(1) }).unwrap_err();
+    assert_eq!((failed.step, failed.errno), ("limit processes", libc::ENOENT));
+    assert_eq!(failed.path, dir.join("pids.max"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+fn place(via: Via, controllers: &[&str], mount: &str, own: &str) -> Hierarchy {
+    let controllers = controllers.iter().map(|name| (*name).to_string()).collect();
+    Hierarchy { via, controllers, mount: mount.into(), own: own.into() }
+}
+
+#[test]
+fn hierarchies_are_found_in_the_texts() {
+    let pure = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+    let session = "0::/user.slice/user-1000.slice/session-2.scope\n";
+    let own = "/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope";
+    assert_eq!(hierarchies(session, pure), (vec![place(Via::V2, &[], "/sys/fs/cgroup", own)], vec![]));
+    // A container's own namespace, and a container that sees a part of the host's tree.
+    assert_eq!(hierarchies("0::/\n", pure).0, [place(Via::V2, &[], "/sys/fs/cgroup", "/sys/fs/cgroup")]);
+    let part = "29 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n";
+    let found = hierarchies("0::/docker/abc/leaf\n", part).0;
+    assert_eq!(found, [place(Via::V2, &[], "/sys/fs/cgroup", "/sys/fs/cgroup/leaf")]);
+    for outside in ["0::/docker/abcd\n", "0::/../x\n", "0::/other\n"] {
+        let (found, reasons) = hierarchies(outside, part);
+        assert!(found.is_empty() && reasons.len() == 1, "{outside}");
+    }
+    let hybrid = "1 0 0:1 / /cg\\040x/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                  2 0 0:2 / /cg/memory rw - cgroup cgroup rw,memory\n\
+                  3 0 0:3 / /cg/systemd rw - cgroup cgroup rw,xattr,name=systemd\n\
+                  4 0 0:4 / /cg/unified rw - cgroup2 cgroup2 rw\n\
+                  5 0 0:2 / /second/memory rw - cgroup cgroup rw,memory\n\
+                  6 0 0:9 / /tmp rw - tmpfs tmpfs rw\nnonsense\n7 0 - cgroup2\n";
+    let lines = "4:memory:/a\n3:cpu,cpuacct:/b\n2:pids:/\n1:name=systemd:/c\n0::/d\n";
+    let (found, reasons) = hierarchies(lines, hybrid);
+    assert!(reasons.is_empty());
+    assert_eq!(found, [
+        place(Via::V1, &["rw", "cpu", "cpuacct"], "/cg x/cpu", "/cg x/cpu/b"),
+        place(Via::V1, &["rw", "memory"], "/cg/memory", "/cg/memory/a"),
+        place(Via::V1, &["rw", "xattr", "name=systemd"], "/cg/systemd", "/cg/systemd/c"),
+        place(Via::V2, &[], "/cg/unified", "/cg/unified/d"),
+    ]);
+}
+
+#[test]
+fn what_is_missing_is_said_and_refused() {
+    let mut groups = Cgroups::detect("nothing", "0::/\n", "");
+    let have = groups.available();
+    assert_eq!((have.memory, have.pids, have.cpu, have.cpu_time), (None, None, None, None));
+    assert_eq!(have.reasons.len(), 4, "{:?}", have.reasons);
+    let sandbox = groups.sandbox(1).unwrap();
+    sandbox.set(&SandboxLimits::default()).unwrap();
+    for limits in [
+        SandboxLimits { memory_bytes: Some(1), ..Default::default() },
+        SandboxLimits { pids: Some(1), ..Default::default() },
+        SandboxLimits { cpu_millis: Some(1), ..Default::default() },
+    ] {
+        assert_eq!(sandbox.set(&limits).unwrap_err().errno, libc::EOPNOTSUPP);
+    }
+    let envelope = sandbox.envelope(1).unwrap();
+    assert_eq!(envelope.memory_current().or(envelope.oom_kills()).or(envelope.cpu_usec()), None);
+    groups.remove().unwrap();
+    for name in ["", "a/b", "..", "a b"] {
+        assert!(!Cgroups::detect(name, "0::/\n", "").available().reasons.is_empty());
+    }
+}
