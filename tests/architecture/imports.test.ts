@@ -10,6 +10,7 @@ import { type Import, importsOf } from './syntax.ts';
 const manifest = z.object({
   name: z.string(),
   exports: z.record(z.string(), z.string()),
+  imports: z.record(z.string(), z.record(z.string(), z.string())).default({}),
   dependencies: z.record(z.string(), z.string()).default({}),
 });
 
@@ -64,6 +65,15 @@ function allowances(pkg: Package, rule: Rule, path: string) {
   return { always, lazy: rule.lazy ?? [] };
 }
 
+/** A `#name` of the manifest stands for one of several files of the package, by platform: it loads when it is used. */
+function privateFault(pkg: Package, found: Import, at: string): string | undefined {
+  const targets = Object.values(pkg.manifest.imports[found.specifier] ?? {});
+  if (targets.length === 0) return `${at} is not in the manifest's imports`;
+  const missing = targets.find((target) => !pkg.files.includes(`packages/${pkg.folder}/${normalize(target)}`));
+  if (missing !== undefined) return `${at} stands for ${missing}, which is no source of the package`;
+  return found.kind === 'static' ? `${at} may be named by import() and types only` : undefined;
+}
+
 function fault(pkg: Package, rule: Rule, path: string, found: Import): string | undefined {
   const { specifier, kind } = found;
   const at = `${path}:${found.line}: ${specifier}`;
@@ -72,6 +82,7 @@ function fault(pkg: Package, rule: Rule, path: string, found: Import): string | 
     return target.startsWith(`packages/${pkg.folder}/src/`) ? undefined : `${at} leaves the sources of the package`;
   }
   if (isBuiltin(specifier)) return undefined;
+  if (specifier.startsWith('#')) return privateFault(pkg, found, at);
   const name = packageName(specifier);
   if (!(name in pkg.manifest.dependencies) && name !== pkg.manifest.name) {
     return `${at} is not in the package's dependencies`;
