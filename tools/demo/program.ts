@@ -1,0 +1,32 @@
+/** The file that Python runs for one problem; pure. */
+import type { Problem } from './problems.ts';
+
+/** A problem's program and the line by which it says that its check came to the end. */
+export interface Program {
+  readonly taskId: string;
+  readonly source: Uint8Array;
+  readonly passedLine: string;
+}
+
+/**
+ * Builds prompt, solution, test and the call of the check. A line is printed before the check (the first output that
+ * is timed) and one with a nonce after it, so that a solution which ends Python early with status 0 does not count as
+ * passed.
+ */
+export function buildProgram(problem: Problem, nonce: string): Program {
+  const passedLine = `boxkite-passed-${nonce}`;
+  const source = [
+    problem.prompt + problem.canonical_solution,
+    problem.test,
+    "print('boxkite-started', flush=True)",
+    `check(${problem.entry_point})`,
+    `print('\\n${passedLine}', flush=True)`,
+    '',
+  ].join('\n');
+  return { taskId: problem.task_id, source: new TextEncoder().encode(source), passedLine };
+}
+
+/** Whether this output, with this exit code, is that of a program whose check passed. */
+export function hasPassed(program: Program, exitCode: number | null, stdout: string): boolean {
+  return exitCode === 0 && stdout.trimEnd().split('\n').at(-1) === program.passedLine;
+}
