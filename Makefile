@@ -25,8 +25,9 @@ test: build ## every test: as root the root lane and two fresh users' lanes, as 
 check: setup ## types, lint, format, imports, budgets, docs against code, clippy, rustfmt, licences
 	@node tools/checks/main.ts
 
-bench: build bundle ## the promised numbers, each beside its baseline in the same run
-	@node tests/performance/main.ts
+bench: build bundle ## the promised numbers, each beside its baseline; ROW=exec runs one, JSON=FILE writes them
+	@node tests/performance/main.ts $(addprefix --row ,$(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	  $(if $(JSON),--json '$(subst ','\'',$(JSON))')
 
 bundle: build ## dist/boxkite.mjs with the native programs beside it
 	@node tools/bundle/main.ts

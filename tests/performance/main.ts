@@ -5,7 +5,9 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { cacheDirectory } from '../../tools/demo/cache-directory.ts';
 import { Screen } from '../../tools/demo/screen.ts';
+import { readOnlyRow } from './bench-document.ts';
 import { benchAsOrdinaryUser } from './ordinary-user.ts';
 import { circumstances, type RowResult, showCircumstances, showRow } from './report.ts';
 import { type Effort, MissingPrerequisite, type Row } from './row.ts';
@@ -66,7 +68,11 @@ function choose(argv: readonly string[]): Choice {
   return {
     rows: here.filter((row) => names.has(row.name)),
     userRows: elsewhere.filter((row) => names.has(row.name)),
-    effort: { rounds: number('rounds', values.rounds, 1), scale: number('scale', values.scale, 0.0001) },
+    effort: {
+      rounds: number('rounds', values.rounds, 1),
+      scale: number('scale', values.scale, 0.0001),
+      cacheDirectory: cacheDirectory(process.env['XDG_CACHE_HOME']),
+    },
     json: values.json,
     list: values.list,
   };
@@ -109,10 +115,7 @@ async function runUserRow(row: Row, effort: Effort): Promise<RowResult> {
         '--scale',
         String(effort.scale),
       ]);
-      const document: { readonly rows: readonly RowResult[] } = JSON.parse(text);
-      const [result] = document.rows;
-      if (result?.state === 'measured') return result.comparisons;
-      throw new TypeError(result?.reason ?? 'the ordinary user measured nothing');
+      return readOnlyRow(text);
     },
   };
   return await runRow(inner, effort);

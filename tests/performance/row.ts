@@ -7,6 +7,8 @@ export interface Effort {
   readonly rounds: number;
   /** Multiplies samples and sizes; below 1 only to try a row out. */
   readonly scale: number;
+  /** Where fetched data is kept between runs. */
+  readonly cacheDirectory: string;
 }
 
 /** One promise of SPECIFICATION.md. */

@@ -2,10 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { SandboxProvider } from '@boxkite/protocol';
+import { cacheDirectory } from './cache-directory.ts';
 import { loadHumanEval } from './dataset.ts';
 import { effectiveLines } from './effective-lines.ts';
 import { DemoFailure } from './failure.ts';
@@ -22,22 +23,19 @@ import { openTargets } from './targets.ts';
 const FIELDS_HINT =
   'Each line is a JSON object with the strings task_id, prompt, canonical_solution, test, entry_point.';
 
-function cacheDirectory(): string {
-  const configured = process.env['XDG_CACHE_HOME'];
-  // The specification of these variables says that a relative path is to be ignored.
-  const base = configured?.startsWith('/') === true ? configured : join(homedir(), '.cache');
-  return join(base, 'boxkite');
-}
+const CACHE = cacheDirectory(process.env['XDG_CACHE_HOME']);
 
-/** The file that the user named, by option or by `make demo FILE=…`. */
+/** The file that the user named: `make demo FILE=…`. */
 function ownFile(argv: readonly string[]): string | undefined {
+  const usage = 'Use: make demo, or make demo FILE=mine.jsonl';
+  let positionals: readonly string[];
   try {
-    const { values } = parseArgs({ args: [...argv], options: { file: { type: 'string' } } });
-    return values.file === '' ? undefined : values.file;
+    ({ positionals } = parseArgs({ args: [...argv], options: {}, allowPositionals: true }));
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new DemoFailure(reason, 'Use: make demo, or make demo FILE=mine.jsonl', { cause: error });
+    throw new DemoFailure(error instanceof Error ? error.message : String(error), usage, { cause: error });
   }
+  if (positionals.length > 1) throw new DemoFailure('the demo takes one file', usage);
+  return positionals[0];
 }
 
 async function readOwnFile(path: string): Promise<string> {
@@ -55,8 +53,7 @@ async function readOwnFile(path: string): Promise<string> {
 }
 
 async function loadPrograms(file: string | undefined, screen: Screen): Promise<readonly Program[]> {
-  const text =
-    file === undefined ? await loadHumanEval(cacheDirectory(), (line) => screen.line(line)) : await readOwnFile(file);
+  const text = file === undefined ? await loadHumanEval(CACHE, (line) => screen.line(line)) : await readOwnFile(file);
   const { problems, bad } = parseProblems(text);
   for (const { line, reason } of bad) screen.wrapped(`${screen.paint('red', 'skipped')} line ${line}: ${reason}`, 4);
   if (problems.length === 0) throw new DemoFailure(`${file ?? 'the data set'} holds no program to run`, FIELDS_HINT);
@@ -91,7 +88,7 @@ async function showMachine(
 }
 
 async function showOffenders(provider: SandboxProvider, screen: Screen, signal: AbortSignal): Promise<boolean> {
-  await using targets = await openTargets(cacheDirectory());
+  await using targets = await openTargets(CACHE);
   let good = true;
   for (const offender of makeOffenders(targets))
     good = (await showOffender(offender, provider, screen, signal)) && good;

@@ -89,7 +89,7 @@ function forker(): Offender {
 
 function judgeForks(said: string): Attempt {
   const value: unknown = said.includes('\n') ? JSON.parse(said.slice(0, said.indexOf('\n'))) : {};
-  const fields = new Map(Object.entries(value ?? {}));
+  const fields = new Map<string, unknown>(Object.entries(value ?? {}));
   const forks = Number(fields.get('forks') ?? Number.NaN);
   const errno = fields.get('errno');
   const observed =
@@ -114,9 +114,9 @@ async function runLines(
 
 function parseLine(text: string): Line {
   const value: unknown = JSON.parse(text);
-  const fields = new Map(Object.entries(value ?? {}));
+  const fields = new Map<string, unknown>(Object.entries(value ?? {}));
   const textOrNull = (name: string): string | null => {
-    const field: unknown = fields.get(name);
+    const field = fields.get(name);
     return typeof field === 'string' ? field : null;
   };
   return {

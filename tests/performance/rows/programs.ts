@@ -1,7 +1,5 @@
 /** The 164 programs of the demo. */
 import { mkdtemp, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { join } from 'node:path';
 import { loadHumanEval } from '../../../tools/demo/dataset.ts';
 import { inParallel } from '../../../tools/demo/parallel.ts';
 import { parseProblems } from '../../../tools/demo/problems.ts';
@@ -20,9 +18,9 @@ export const programs: Row = {
   name: 'programs',
   what: `the 164 HumanEval programs, each in a fresh sandbox, ${WIDTH} at once`,
   baseline: `the same files by ${PYTHON}, ${WIDTH} at once`,
-  run: async ({ rounds, scale }) => {
+  run: async ({ rounds, scale, cacheDirectory }) => {
     need(PYTHON, 'apt-get install python3');
-    const text = await loadHumanEval(join(homedir(), '.cache', 'boxkite'), (line) => process.stderr.write(`${line}\n`));
+    const text = await loadHumanEval(cacheDirectory, (line) => process.stderr.write(`${line}\n`));
     const { problems } = parseProblems(text);
     const all = problems
       .slice(0, Math.ceil(problems.length * Math.min(1, scale)))
