@@ -8,11 +8,15 @@ export const root = join(import.meta.dirname, '..', '..');
 
 /** Paths relative to the root, with `/`; a file that is tracked but deleted is left out. */
 export function projectFiles(): readonly string[] {
-  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
-    cwd: root,
-    encoding: 'utf8',
-    maxBuffer: 64 << 20,
-  });
+  const listed = execFileSync(
+    'git',
+    ['-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+    {
+      cwd: root,
+      encoding: 'utf8',
+      maxBuffer: 64 << 20,
+    },
+  );
   return [...new Set(listed.split('\0'))].filter((path) => path !== '' && existsSync(join(root, path))).sort();
 }
 

@@ -2,9 +2,10 @@
  * Bundles the command-line program into dist/: `boxkite.mjs`, its chunks, and the two native programs in `bin/`.
  * Rolldown by itself: a dependency of tsdown is published for some architectures only, which no lockfile can hold.
  */
-import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
+import { notices } from './notices.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const target = `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-unknown-linux-gnu`;
@@ -27,7 +28,7 @@ async function bundle(): Promise<void> {
       defaultHandler(level, log);
     },
   });
-  await build.write({
+  const written = await build.write({
     dir: fresh,
     format: 'esm',
     entryFileNames: '[name].mjs',
@@ -36,6 +37,8 @@ async function bundle(): Promise<void> {
     sourcemap: false,
     banner: (chunk) => (chunk.isEntry ? '#!/usr/bin/env node' : ''),
   });
+  const modules = written.output.flatMap((output) => (output.type === 'chunk' ? output.moduleIds : []));
+  await writeFile(join(fresh, 'THIRD-PARTY-NOTICES'), notices(modules));
 }
 
 async function copyPrograms(): Promise<void> {
