@@ -96,6 +96,11 @@ function fault(pkg: Package, rule: Rule, path: string, found: Import): string | 
   return `${at} is not in the import table`;
 }
 
+const lock = z.object({
+  packages: z.record(z.string(), z.object({ dependencies: z.record(z.string(), z.string()).default({}) })),
+});
+const locked = lock.parse(JSON.parse(read('package-lock.json'))).packages;
+
 describe.each(packages)('$folder', (pkg) => {
   const rule = importTable[pkg.folder];
 
@@ -121,6 +126,10 @@ describe.each(packages)('$folder', (pkg) => {
 
   test('names exact versions', () => {
     expect(Object.values(pkg.manifest.dependencies).filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
+  });
+
+  test('is what package-lock.json says; otherwise run make lock', () => {
+    expect(locked[`packages/${pkg.folder}`]?.dependencies).toEqual(pkg.manifest.dependencies);
   });
 
   test('has no entry that is missing', () => {
