@@ -5,6 +5,7 @@ use boxkite_agent::executor::Pool;
 use boxkite_agent::fail::Errno;
 use boxkite_agent::{harden, sys};
 use std::process::ExitCode;
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 const MIN_THREADS: usize = 4;
@@ -28,11 +29,17 @@ fn run() -> Result<(), u8> {
     }
     let threads = thread_count();
     let pool = Pool::new(threads).map_err(|_: Errno| 12)?;
+    // A thread needs system calls to begin that none may make afterwards.
+    let begun = Arc::new(Barrier::new(threads));
     for _ in 1..threads {
-        let pool = pool.clone();
-        let started = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || pool.work());
-        started.map_err(|_| 13)?;
+        let (pool, begun) = (pool.clone(), begun.clone());
+        let work = move || {
+            begun.wait();
+            pool.work()
+        };
+        thread::Builder::new().stack_size(STACK_BYTES).spawn(work).map_err(|_| 13)?;
     }
+    begun.wait();
     harden::lock_down().map_err(|_| 14)?;
     Control::start(&pool, sys::own(i64::from(CONTROL_FD))).map_err(|_| 15)?;
     pool.work()

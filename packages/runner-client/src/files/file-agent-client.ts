@@ -1,0 +1,155 @@
+import type { Socket } from 'node:net';
+import { AnswerStream } from './answer-stream.ts';
+import { ask, type Request } from './calls.ts';
+import { FileConnection } from './connection.ts';
+import { decodeEntries, decodeStat, decodeStatAndTarget } from './decode.ts';
+import { dataChunk, frameTypes } from './frames.ts';
+import { encodePayload, type PathLike, PayloadReader, RawBytes } from './payload.ts';
+import { FileReading } from './reading.ts';
+import type {
+  CallOptions,
+  FileEntry,
+  FileStat,
+  ListEnd,
+  ListOptions,
+  ReadOptions,
+  WriteOptions,
+} from './types.ts';
+import { type ByteSource, upload } from './upload.ts';
+
+const wholeFile = 0xffff_ffff_ffff_ffffn;
+const keepMode = 0xffff_ffff;
+
+/**
+ * Speaks to one sandbox's file agent over a connected socket, which it owns. Calls run in parallel.
+ * Paths are absolute inside the sandbox. Every method rejects with a FileAgentError, with a
+ * FileAgentDisconnectedError when the connection ends, or with the reason of its signal.
+ */
+export class FileAgentClient implements Disposable {
+  readonly #connection: FileConnection;
+
+  constructor(socket: Socket) {
+    this.#connection = new FileConnection(socket);
+  }
+
+  /** Attributes of what the path leads to, or with `follow: false` of a link itself, its target included. */
+  async stat(path: PathLike, options: CallOptions & { readonly follow?: boolean } = {}): Promise<FileStat> {
+    const flags = options.follow === false ? 1 : 0;
+    const answer = await this.#ask(frameTypes.stat, flags, encodePayload(path), options);
+    return decodeStatAndTarget(new PayloadReader(answer));
+  }
+
+  /** Reads a regular file as a stream; `meta()` has its attributes. Leaving the iteration early cancels the call. */
+  read(path: PathLike, options: ReadOptions = {}): FileReading {
+    const request = readRequest(path, options);
+    return new FileReading(new AnswerStream(this.#connection, request, options.signal));
+  }
+
+  /** Reads a regular file, or the asked part of it, into memory. */
+  async readAll(path: PathLike, options: ReadOptions = {}): Promise<Buffer> {
+    return await this.read(path, options).all();
+  }
+
+  /** Writes a file, whole or not at all, and answers its attributes. */
+  async write(path: PathLike, data: ByteSource, options: WriteOptions = {}): Promise<FileStat> {
+    const { createParents, exclusive, append, replaceLink, mode = keepMode } = options;
+    const flags = bits(createParents, exclusive, append) | (replaceLink === true ? 16 : 0);
+    const type = frameTypes.write;
+    const answer =
+      data instanceof Uint8Array && data.length <= dataChunk
+        ? await this.#ask(type, flags | 8, encodePayload(path, { u32: mode }, new RawBytes(data)), options)
+        : await upload(
+            this.#connection,
+            { type, flags, payload: encodePayload(path, { u32: mode }) },
+            data,
+            options.signal,
+          );
+    return decodeStat(new PayloadReader(answer));
+  }
+
+  /** Entries of one directory in byte order of their names; returns the cursor of the next page if there is one. */
+  async *list(path: PathLike, options: ListOptions = {}): AsyncGenerator<FileEntry, ListEnd> {
+    const { cursor = new Uint8Array(), limit = 0 } = options;
+    const payload = encodePayload(path, cursor, { u32: limit });
+    const end = yield* this.#records({ type: frameTypes.list, flags: 0, payload }, options, decodeEntries);
+    const reader = new PayloadReader(end);
+    return reader.u8() === 1 ? { cursor: reader.bytes() } : {};
+  }
+
+  /** Makes a directory (0o755). With `parents` also those above it, and one that exists already is no error. */
+  async mkdir(
+    path: PathLike,
+    options: CallOptions & { readonly parents?: boolean; readonly mode?: number } = {},
+  ): Promise<void> {
+    const payload = encodePayload(path, { u32: options.mode ?? 0o755 });
+    await this.#ask(frameTypes.mkdir, bits(options.parents), payload, options);
+  }
+
+  /** Removes a file, a link or an empty directory; with `recursive` a whole tree. Answers how many entries went. */
+  async remove(
+    path: PathLike,
+    options: CallOptions & { readonly recursive?: boolean; readonly missingOk?: boolean } = {},
+  ): Promise<number> {
+    const flags = bits(options.recursive, options.missingOk);
+    const answer = await this.#ask(frameTypes.remove, flags, encodePayload(path), options);
+    return new PayloadReader(answer).u64();
+  }
+
+  /** Renames within one file system, replacing what is there unless `replace` is false. */
+  async rename(
+    from: PathLike,
+    to: PathLike,
+    options: CallOptions & { readonly replace?: boolean; readonly createParents?: boolean } = {},
+  ): Promise<void> {
+    const flags = bits(options.replace === false, options.createParents);
+    await this.#ask(frameTypes.rename, flags, encodePayload(from, to), options);
+  }
+
+  /** Sets the nine permission bits of what the path leads to. */
+  async chmod(path: PathLike, mode: number, options: CallOptions = {}): Promise<void> {
+    await this.#ask(frameTypes.chmod, 0, encodePayload(path, { u32: mode }), options);
+  }
+
+  /** Makes a symbolic link at `path` that leads to `target`, whatever that is. */
+  async symlink(target: PathLike, path: PathLike, options: CallOptions = {}): Promise<void> {
+    await this.#ask(frameTypes.symlink, 0, encodePayload(target, path), options);
+  }
+
+  /** Ends the connection; the agent cancels what is in flight. */
+  close(): void {
+    this.#connection.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  async #ask(type: number, flags: number, payload: Uint8Array, options: CallOptions): Promise<Buffer> {
+    return await ask(this.#connection, { type, flags, payload }, options.signal);
+  }
+
+  /** Yields the records of a call's batches and returns the payload of its END. */
+  async *#records<T>(
+    request: Request,
+    options: CallOptions,
+    decode: (batch: Buffer) => Iterable<T>,
+  ): AsyncGenerator<T, Buffer> {
+    const stream = new AnswerStream(this.#connection, request, options.signal);
+    try {
+      for (let batch = await stream.next(); batch !== undefined; batch = await stream.next()) yield* decode(batch);
+      return stream.end;
+    } finally {
+      stream.close();
+    }
+  }
+}
+
+function readRequest(path: PathLike, options: ReadOptions): Request {
+  const length = options.length ?? wholeFile;
+  const payload = encodePayload(path, { u64: options.offset ?? 0 }, { u64: length });
+  return { type: frameTypes.read, flags: 0, payload };
+}
+
+function bits(...flags: readonly (boolean | undefined)[]): number {
+  return flags.reduce((sum, flag, bit) => sum | (flag === true ? 1 << bit : 0), 0);
+}

@@ -1,0 +1,15 @@
+export { FileAgentDisconnectedError, FileAgentError, type FileErrorCode, fileErrorCodes } from './errors.ts';
+export { FileAgentClient } from './file-agent-client.ts';
+export type { PathLike } from './payload.ts';
+export type { FileReading } from './reading.ts';
+export type {
+  CallOptions,
+  FileEntry,
+  FileStat,
+  FileType,
+  ListEnd,
+  ListOptions,
+  ReadOptions,
+  WriteOptions,
+} from './types.ts';
+export type { ByteSource } from './upload.ts';
