@@ -1,4 +1,4 @@
-/** Reads the JSON of a bench that ran in another process. */
+/** Reads the JSON that a bench wrote. */
 import { z } from 'zod';
 import type { Comparison } from './comparison.ts';
 
@@ -19,18 +19,39 @@ const comparison = z.object({
   rounds: z.array(z.object({ subject: z.number(), baseline: z.tuple([z.number(), z.number()]) })),
 });
 
+const known = { name: z.string(), source: z.string(), what: z.string(), baseline: z.string() };
+
+const row = z.discriminatedUnion('state', [
+  z.object({ ...known, state: z.literal('measured'), comparisons: z.array(comparison) }),
+  z.object({ ...known, state: z.literal('failed'), reason: z.string() }),
+  z.object({ ...known, state: z.literal('missing'), reason: z.string(), hint: z.string() }),
+]);
+
 const document = z.object({
-  rows: z.tuple([
-    z.union([
-      z.object({ state: z.literal('measured'), comparisons: z.array(comparison) }),
-      z.object({ state: z.enum(['failed', 'missing']), reason: z.string() }),
-    ]),
-  ]),
+  circumstances: z.object({
+    rounds: z.number(),
+    scale: z.number(),
+    cores: z.number(),
+    kernel: z.string(),
+    architecture: z.string(),
+    node: z.string(),
+    uid: z.number(),
+    load_at_start: z.array(z.number()),
+  }),
+  rows: z.array(row),
 });
+
+/** What `--json` writes. */
+export type BenchDocument = z.infer<typeof document>;
+
+/** Parses it. Throws where it is something else. */
+export function readBenchDocument(text: string): BenchDocument {
+  return document.parse(JSON.parse(text));
+}
 
 /** The comparisons of a bench of one row. Throws TypeError with its reason where that row was not measured. */
 export function readOnlyRow(text: string): readonly Comparison[] {
-  const [row] = document.parse(JSON.parse(text)).rows;
-  if (row.state === 'measured') return row.comparisons;
-  throw new TypeError(row.reason);
+  const [first] = readBenchDocument(text).rows;
+  if (first?.state === 'measured') return first.comparisons;
+  throw new TypeError(first?.reason ?? 'no row was measured');
 }

@@ -86,19 +86,15 @@ function number(option: string, text: string, least: number): number {
 }
 
 async function runRow(row: Row, effort: Effort): Promise<RowResult> {
-  const { name, what, baseline } = row;
+  const { name, source, what, baseline } = row;
+  const known = { name, source, what, baseline };
   try {
-    return { name, what, baseline, state: 'measured', comparisons: await row.run(effort) };
+    return { ...known, state: 'measured', comparisons: await row.run(effort) };
   } catch (error) {
     if (error instanceof MissingPrerequisite)
-      return { name, what, baseline, state: 'missing', reason: error.message, hint: error.hint };
-    return {
-      name,
-      what,
-      baseline,
-      state: 'failed',
-      reason: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    };
+      return { ...known, state: 'missing', reason: error.message, hint: error.hint };
+    const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { ...known, state: 'failed', reason };
   }
 }
 

@@ -7,7 +7,7 @@ import type { Comparison, Unit, Verdict } from './comparison.ts';
 import type { Row } from './row.ts';
 
 /** What came of one row. */
-export type RowResult = Pick<Row, 'name' | 'what' | 'baseline'> &
+export type RowResult = Pick<Row, 'name' | 'source' | 'what' | 'baseline'> &
   (
     | { readonly state: 'measured'; readonly comparisons: readonly Comparison[] }
     | { readonly state: 'failed'; readonly reason: string }

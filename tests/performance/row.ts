@@ -15,6 +15,8 @@ export interface Effort {
 export interface Row {
   /** For `make bench ROW=…`. */
   readonly name: string;
+  /** Its file, from the top of the repository. */
+  readonly source: string;
   readonly what: string;
   readonly baseline: string;
   /** Measures. Everything that it started has ended when it resolves. */

@@ -1,9 +1,11 @@
 /** The bench's own arithmetic: a bench that can't call a promise broken promises nothing. */
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
+import { readBenchDocument } from '../../tests/performance/bench-document.ts';
 import { amount, compare, judge, type Metric } from '../../tests/performance/comparison.ts';
 import { BLOCK_BYTES, buildBlock, PatternCheck } from '../../tests/performance/pattern.ts';
 import { callByCall, sandwich } from '../../tests/performance/rounds.ts';
+import { specification } from '../../tests/performance/specification.ts';
 
 const TIME: Metric = { name: 'p50', unit: 'ms', better: 'lower', promise: 1, stretch: 0.7 };
 const RATE: Metric = { name: 'rate', unit: 'MB/s', better: 'higher', promise: 0.6 };
@@ -83,4 +85,35 @@ test('the producer writes what the check expects, and the check sees one wrong, 
   expect(() =>
     arrives(Buffer.concat([written.subarray(0, 65_536), written.subarray(131_072), written.subarray(0, 65_536)])),
   ).toThrow(TypeError);
+});
+
+test('the page of promises takes them from the bench, marks a broken one, and refuses a try', () => {
+  const row = {
+    name: 'exec',
+    source: 'tests/performance/rows/exec.ts',
+    what: 'exec of true',
+    baseline: 'spawn',
+    state: 'measured',
+    comparisons: [
+      compare(TIME, [{ subject: 0.5, baseline: [1, 1] }]),
+      compare(RATE, [{ subject: 0.1, baseline: [1, 1] }]),
+    ],
+  };
+  const facts = {
+    rounds: 5,
+    scale: 1,
+    cores: 2,
+    kernel: '6',
+    architecture: 'x64',
+    node: 'v24',
+    uid: 0,
+    load_at_start: [0.1],
+  };
+  const text = (circumstances: object): string =>
+    specification(readBenchDocument(JSON.stringify({ circumstances, rows: [row] })));
+  expect(text(facts)).toContain(
+    '| exec of true (`exec`), p50 | spawn | ≤ 1 × | ≤ 0.7 × | 0.50 × | 0 % | `tests/performance/rows/exec.ts` |',
+  );
+  expect(text(facts)).toContain('**0.10 ×: broken**');
+  expect(() => text({ ...facts, rounds: 2 })).toThrow(TypeError);
 });

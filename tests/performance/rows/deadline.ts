@@ -40,6 +40,7 @@ const TREES: readonly Tree[] = [
 /** One row per tree. */
 export const deadlines: readonly Row[] = TREES.map((tree) => ({
   name: tree.name,
+  source: 'tests/performance/rows/deadline.ts',
   what: `deadline to nothing alive: ${tree.what}`,
   baseline: 'SIGKILL of a bare pid namespace with the same tree, to empty',
   run: async ({ rounds, scale }): Promise<readonly Comparison[]> => {

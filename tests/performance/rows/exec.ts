@@ -18,6 +18,7 @@ const IN_FLIGHT = 16;
 export function execRow(asRoot: boolean): Row {
   return {
     name: asRoot ? 'exec' : 'exec-user',
+    source: 'tests/performance/rows/exec.ts',
     what: `exec of true at the runner's socket, kept envelope, ${asRoot ? 'started by root' : 'started by an ordinary user'}`,
     baseline: 'child_process.spawn of the same file',
     run: async ({ rounds, scale }) =>
@@ -36,6 +37,7 @@ export function execRow(asRoot: boolean): Row {
 /** Sixteen in flight, one sandbox each. */
 export const execsInFlight: Row = {
   name: 'execs-in-flight',
+  source: 'tests/performance/rows/exec.ts',
   what: `execs per second, ${IN_FLIGHT} in flight, one sandbox each`,
   baseline: `child_process.spawn of the same file, ${IN_FLIGHT} in flight`,
   run: async ({ rounds, scale }): Promise<readonly Comparison[]> =>

@@ -28,6 +28,7 @@ async function withHostDirectory<Result>(use: (directory: string) => Promise<Res
 /** 256 MiB in and out, every byte checked on its way out. */
 export const bigFiles: Row = {
   name: 'files',
+  source: 'tests/performance/rows/files.ts',
   what: '256 MiB written and read through the file agent',
   baseline: 'fs streams on a tmpfs',
   run: async ({ rounds, scale }): Promise<readonly Comparison[]> =>
@@ -55,6 +56,7 @@ export const bigFiles: Row = {
 /** A small file, one after another. */
 export const smallRead: Row = {
   name: 'small-read',
+  source: 'tests/performance/rows/files.ts',
   what: 'a read of 1 KB through the file agent',
   baseline: 'fs.promises.readFile',
   run: async ({ rounds, scale }) =>

@@ -13,6 +13,7 @@ const BUNDLE = fileURLToPath(new URL('../../../dist/boxkite.mjs', import.meta.ur
 /** Create, one command, destroy, against the smallest comparable thing that Debian has. */
 export const life: Row = {
   name: 'life',
+  source: 'tests/performance/rows/life.ts',
   what: 'create + exec true + destroy in a running process',
   baseline: 'bwrap --unshare-all of the same file',
   run: async ({ rounds, scale }) => {
@@ -43,6 +44,7 @@ export const life: Row = {
 /** The bundled program with no daemon: process start, sandbox and all. */
 export const runCommand: Row = {
   name: 'run-command',
+  source: 'tests/performance/rows/life.ts',
   what: 'boxkite run -- true, bundled, no daemon',
   baseline: 'node -e 0 with the pinned Node.js',
   run: async ({ rounds, scale }) => {

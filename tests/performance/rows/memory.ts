@@ -18,6 +18,7 @@ const WARM_BYTES = 256 * 1024 * 1024;
 /** Farthest from the median, in MB, of the runner's and of Node's resident memory. */
 export const outputMemory: Row = {
   name: 'output-memory',
+  source: 'tests/performance/rows/memory.ts',
   what: 'memory while 1 GiB of output flows and while its reader stalls',
   baseline: 'itself: how far it strays from its median',
   run: async ({ scale }) => {

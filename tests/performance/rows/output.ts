@@ -32,6 +32,7 @@ export async function producer(blocks: number, texts: readonly string[]): Promis
 /** No known secrets: what arrives is what was written. */
 export const output: Row = {
   name: 'output',
+  source: 'tests/performance/rows/output.ts',
   what: '1 GiB of output, byte-exact, no known secrets',
   baseline: 'a child_process pipe from the same program',
   run: async ({ rounds, scale }) => {
@@ -52,6 +53,7 @@ export const output: Row = {
 /** Twenty known secrets, each once in every block, masked on the way. */
 export const outputRedacted: Row = {
   name: 'output-secrets',
+  source: 'tests/performance/rows/output.ts',
   what: `1 GiB of output, byte-exact, ${SECRETS} known secrets masked`,
   baseline: 'a child_process pipe from the same program, unmasked',
   run: async ({ rounds, scale }) => {

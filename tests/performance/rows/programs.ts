@@ -16,6 +16,7 @@ import { withProvider } from '../sandboxes.ts';
 /** Every program in a fresh sandbox, against the same files bare at the same parallelism. */
 export const programs: Row = {
   name: 'programs',
+  source: 'tests/performance/rows/programs.ts',
   what: `the 164 HumanEval programs, each in a fresh sandbox, ${WIDTH} at once`,
   baseline: `the same files by ${PYTHON}, ${WIDTH} at once`,
   run: async ({ rounds, scale, cacheDirectory }) => {
