@@ -124,9 +124,7 @@ fn lock(folder: RawFd, name: &str) -> io::Result<Option<OwnedFd>> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     loop {
         // SAFETY: `name` is a NUL-terminated string; the descriptor is new and owned by nothing else.
-        let file = unsafe {
-            OwnedFd::from_raw_fd(check(libc::openat(folder, name.as_ptr(), flags, 0o600))?)
-        };
+        let file = unsafe { OwnedFd::from_raw_fd(check(libc::openat(folder, name.as_ptr(), flags, 0o600))?) };
         // SAFETY: takes two integers.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             let error = io::Error::last_os_error();
@@ -156,12 +154,9 @@ fn random() -> io::Result<u32> {
 /// Every id that an entry of the machine covers, as ranges (first, last). A file that is missing has none.
 fn ids_in_use() -> io::Result<Vec<(u32, u32)>> {
     let mut out = Vec::new();
-    for (path, width_at) in [
-        ("/etc/subuid", Some(2)),
-        ("/etc/subgid", Some(2)),
-        ("/etc/passwd", None),
-        ("/etc/group", None),
-    ] {
+    for (path, width_at) in
+        [("/etc/subuid", Some(2)), ("/etc/subgid", Some(2)), ("/etc/passwd", None), ("/etc/group", None)]
+    {
         match fs::read(path) {
             Ok(bytes) => out.extend(ranges(&String::from_utf8_lossy(&bytes), width_at)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -57,7 +57,7 @@ impl Access {
         match self {
             Access::Read => READ_FILE | READ_DIR,
             Access::ReadExecute => READ_FILE | READ_DIR | EXECUTE,
-            Access::Full => u64::MAX & !(MAKE_CHAR | MAKE_BLOCK),
+            Access::Full => !(MAKE_CHAR | MAKE_BLOCK),
             Access::WriteExisting => WRITE_FILE | TRUNCATE,
             Access::Device => WRITE_FILE | IOCTL_DEV,
         }
@@ -82,7 +82,11 @@ pub const STANDARD: &[Rule<'static>] = &[
     rule(c"/tmp", Access::Full),
     rule(c"/mnt/user-data/outputs", Access::Full),
     rule(c"/dev/shm", Access::Full),
-    rule(c"/dev", Access::Device),
+    rule(c"/dev/null", Access::Device),
+    rule(c"/dev/zero", Access::Device),
+    rule(c"/dev/full", Access::Device),
+    rule(c"/dev/tty", Access::Device),
+    rule(c"/dev/pts", Access::Device),
     rule(c"/proc", Access::WriteExisting),
 ];
 
@@ -126,9 +130,8 @@ pub fn restrict(rules: &[Rule<'_>]) -> Result<(), (Step, i32)> {
         scoped: if abi >= SCOPES_SINCE { SCOPES } else { 0 },
     };
     // SAFETY: `attr` is a live struct of the size that is passed.
-    let ruleset = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attr, size_of::<RulesetAttr>(), 0u32)
-    };
+    let ruleset =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attr, size_of::<RulesetAttr>(), 0u32) };
     if ruleset < 0 {
         return Err((Step::CreateRuleset, errno()));
     }
@@ -175,9 +178,7 @@ fn add(ruleset: i32, fd: i32, access: u64) -> Result<(), i32> {
     }
     let attr = PathBeneathAttr { allowed_access: access, parent_fd: fd };
     // SAFETY: `attr` is a live struct of the type that the rule type asks for.
-    let done = unsafe {
-        libc::syscall(libc::SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &raw const attr, 0u32)
-    };
+    let done = unsafe { libc::syscall(libc::SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &raw const attr, 0u32) };
     if done == 0 { Ok(()) } else { Err(errno()) }
 }
 

@@ -1,8 +1,6 @@
 //! Finds the hierarchies and makes the instance directory in each that serves us.
 
 use super::{Cgroups, Serves, Tree, Via, make_dir, v1, v2};
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// A mounted hierarchy and the runner's own group in it.
@@ -45,9 +43,7 @@ pub fn detect(instance: &str, self_cgroup: &str, mounts: &str) -> Cgroups {
         use_v2(&mut out, hierarchy, &name);
     }
     let have = out.available();
-    for (what, via) in
-        [("memory", have.memory), ("pids", have.pids), ("cpu", have.cpu), ("cpu time", have.cpu_time)]
-    {
+    for (what, via) in [("memory", have.memory), ("pids", have.pids), ("cpu", have.cpu), ("cpu time", have.cpu_time)] {
         if via.is_none() && !out.reasons.iter().any(|reason| reason.starts_with(what)) {
             out.reasons.push(format!("{what}: no control group hierarchy here can be used for it"));
         }
@@ -56,19 +52,16 @@ pub fn detect(instance: &str, self_cgroup: &str, mounts: &str) -> Cgroups {
 }
 
 fn use_v1(out: &mut Cgroups, hierarchy: &Hierarchy, name: &str) {
-    let wanted: Vec<&(&str, &str)> = V1_CONTROLS
-        .iter()
-        .filter(|(control, _)| hierarchy.controllers.iter().any(|has| has == control))
-        .collect();
+    let wanted: Vec<&(&str, &str)> =
+        V1_CONTROLS.iter().filter(|(control, _)| hierarchy.controllers.iter().any(|has| has == control)).collect();
     if wanted.is_empty() {
         return;
     }
     out.bases.push(hierarchy.own.clone());
     let dir = hierarchy.own.join(name);
     let names = wanted.iter().map(|(control, _)| *control).collect::<Vec<_>>().join(", ");
-    let made = make_dir(&dir).and_then(|()| {
-        if names.contains("memory") { v1::make_hierarchical(&dir) } else { Ok(()) }
-    });
+    let made =
+        make_dir(&dir).and_then(|()| if names.contains("memory") { v1::make_hierarchical(&dir) } else { Ok(()) });
     if let Err(error) = made {
         out.reasons.push(format!("{names}: {error}"));
         // Nothing of ours is in the directory; where it was not made there is nothing to remove.
@@ -78,13 +71,8 @@ fn use_v1(out: &mut Cgroups, hierarchy: &Hierarchy, name: &str) {
         return;
     }
     let has = |control: &str| wanted.iter().any(|(name, file)| *name == control && dir.join(file).exists());
-    let serves = Serves {
-        via: Via::V1,
-        memory: has("memory"),
-        pids: has("pids"),
-        cpu: has("cpu"),
-        cpu_time: has("cpuacct"),
-    };
+    let serves =
+        Serves { via: Via::V1, memory: has("memory"), pids: has("pids"), cpu: has("cpu"), cpu_time: has("cpuacct") };
     out.trees.push(Tree { serves, dir });
 }
 
@@ -123,16 +111,9 @@ pub fn hierarchies(self_cgroup: &str, mounts: &str) -> (Vec<Hierarchy>, Vec<Stri
         match below(&mount.root, &path) {
             Some(rest) => {
                 let own = if rest.is_empty() { mount.at.clone() } else { mount.at.join(rest) };
-                let again = found
-                    .iter()
-                    .any(|other| other.via == mount.via && other.controllers == mount.controllers);
+                let again = found.iter().any(|other| other.via == mount.via && other.controllers == mount.controllers);
                 if !again {
-                    found.push(Hierarchy {
-                        via: mount.via,
-                        controllers: mount.controllers,
-                        mount: mount.at,
-                        own,
-                    });
+                    found.push(Hierarchy { via: mount.via, controllers: mount.controllers, mount: mount.at, own });
                 }
             }
             None => reasons.push(format!(
@@ -153,6 +134,7 @@ struct Mount {
 }
 
 /// A line of mountinfo: `id parent major:minor root point options [tags] - type source superoptions`.
+/// A point with an escaped character keeps it, does not exist so, and is reported as such.
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(3);
@@ -168,27 +150,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
         Via::V1 => options.split(',').filter(|word| !word.is_empty()).map(str::to_string).collect(),
         Via::V2 => Vec::new(),
     };
-    Some(Mount { via, controllers, root: unescape(root).into_string().ok()?, at: unescape(at).into() })
-}
-
-/// The kernel writes space, tab, newline and backslash as `\` and three octal digits.
-fn unescape(text: &str) -> OsString {
-    let mut out = Vec::new();
-    let mut bytes = text.as_bytes();
-    while let Some((&first, rest)) = bytes.split_first() {
-        let digits = rest.get(..3).filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-        match digits {
-            Some(digits) if first == b'\\' => {
-                out.push(digits.iter().fold(0u8, |value, digit| value.wrapping_mul(8) | (digit - b'0')));
-                bytes = &rest[3..];
-            }
-            _ => {
-                out.push(first);
-                bytes = rest;
-            }
-        }
-    }
-    OsString::from_vec(out)
+    Some(Mount { via, controllers, root: root.to_string(), at: at.into() })
 }
 
 /// The runner's path in the hierarchy of `mount`. Lines are `id:controllers:path`; version 2 has no controllers.
@@ -198,9 +160,9 @@ fn own_path(self_cgroup: &str, mount: &Mount) -> Option<String> {
         let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let fits = match mount.via {
             Via::V2 => id == "0" && controllers.is_empty(),
-            Via::V1 => controllers
-                .split(',')
-                .any(|name| !name.is_empty() && mount.controllers.iter().any(|has| has == name)),
+            Via::V1 => {
+                controllers.split(',').any(|name| !name.is_empty() && mount.controllers.iter().any(|has| has == name))
+            }
         };
         fits.then(|| path.to_string())
     })
@@ -214,4 +176,3 @@ fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     if rest.is_empty() || rest.starts_with('/') { Some(rest.trim_start_matches('/')) } else { None }
 }
-

@@ -65,9 +65,7 @@ fn number(file: &File) -> Option<u64> {
 
 /// The number in the line `key NUMBER`.
 fn field(file: &File, key: &str) -> Option<u64> {
-    with_text(file, |text| {
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
-    })
+    with_text(file, |text| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok()))
 }
 
 impl EnvelopeGroup {

@@ -5,10 +5,10 @@
 mod detect;
 mod envelope;
 mod sweep;
-mod v1;
-mod v2;
 #[cfg(test)]
 mod tests;
+mod v1;
+mod v2;
 
 use std::fmt;
 use std::fs;
@@ -122,9 +122,8 @@ impl Cgroups {
 
     /// What this machine gives.
     pub fn available(&self) -> Availability {
-        let via = |has: fn(&Serves) -> bool| {
-            self.trees.iter().map(|tree| tree.serves).find(has).map(|serves| serves.via)
-        };
+        let via =
+            |has: fn(&Serves) -> bool| self.trees.iter().map(|tree| tree.serves).find(has).map(|serves| serves.via);
         Availability {
             memory: via(|serves| serves.memory),
             pids: via(|serves| serves.pids),
@@ -208,11 +207,7 @@ impl SandboxGroup {
     }
 }
 
-fn set_memory_and_pids(
-    dirs: &[(Serves, PathBuf)],
-    memory_bytes: Option<u64>,
-    pids: Option<u32>,
-) -> Result<(), Error> {
+fn set_memory_and_pids(dirs: &[(Serves, PathBuf)], memory_bytes: Option<u64>, pids: Option<u32>) -> Result<(), Error> {
     let (mut memory_set, mut pids_set) = (memory_bytes.is_none(), pids.is_none());
     for (serves, dir) in dirs {
         if serves.memory {
@@ -253,8 +248,7 @@ fn remove_dirs<'a>(dirs: impl Iterator<Item = &'a PathBuf>) -> Result<(), Error>
 
 /// Writes a control file that exists, in one call, as the kernel wants it.
 fn write(path: &Path, step: &'static str, text: &str) -> Result<(), Error> {
-    let mut file =
-        fs::OpenOptions::new().write(true).open(path).map_err(|error| Error::new(step, path, &error))?;
+    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(|error| Error::new(step, path, &error))?;
     io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| Error::new(step, path, &error))
 }
 

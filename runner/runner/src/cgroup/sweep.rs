@@ -17,8 +17,8 @@ pub fn sweep(bases: &[PathBuf], alive: impl Fn(&str) -> bool) -> Vec<Error> {
     for base in bases {
         for (name, dir) in children(base, &mut errors) {
             let instance = name.strip_prefix("boxkite-").unwrap_or_default();
-            let ours = !instance.is_empty()
-                && instance.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let ours =
+                !instance.is_empty() && instance.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if ours && !alive(instance) {
                 remove_instance(&dir, &mut errors);
             }

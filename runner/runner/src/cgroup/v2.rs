@@ -20,10 +20,7 @@ pub fn set_memory(dir: &Path, bytes: Option<u64>) -> Result<(), Error> {
 
 /// Limits the rate of CPU.
 pub fn set_cpu(dir: &Path, millis: Option<u32>) -> Result<(), Error> {
-    let text = millis.map_or_else(
-        || "max 100000".to_string(),
-        |millis| format!("{} 100000", u64::from(millis) * 100),
-    );
+    let text = millis.map_or_else(|| "max 100000".to_string(), |millis| format!("{} 100000", u64::from(millis) * 100));
     write(&dir.join("cpu.max"), "limit cpu", &text)
 }
 
@@ -125,15 +122,14 @@ pub fn place(own: &Path, mount: &Path, name: &str) -> Result<Place, Vec<String>>
 }
 
 fn limit_of(dir: &Path) -> Option<&'static str> {
-    ["memory.max", "memory.high", "cpu.max"].into_iter().find(|file| {
-        fs::read_to_string(dir.join(file)).is_ok_and(|text| !text.starts_with("max"))
-    })
+    ["memory.max", "memory.high", "cpu.max"]
+        .into_iter()
+        .find(|file| fs::read_to_string(dir.join(file)).is_ok_and(|text| !text.starts_with("max")))
 }
 
 fn place_at(dir: &Path, name: &str) -> Result<Place, Error> {
     let offered = listed(dir, "cgroup.controllers")?;
-    let wanted: Vec<&str> =
-        WANTED.into_iter().filter(|name| offered.iter().any(|offer| offer == name)).collect();
+    let wanted: Vec<&str> = WANTED.into_iter().filter(|name| offered.iter().any(|offer| offer == name)).collect();
     let instance = dir.join(name);
     make_dir(&instance)?;
     let mut moved = None;
@@ -155,18 +151,14 @@ fn enable_at(
     moved: &mut Option<Moved>,
 ) -> Result<Vec<&'static str>, Error> {
     let before = listed(dir, "cgroup.subtree_control")?;
-    let lacking: Vec<&str> =
-        wanted.iter().copied().filter(|name| !before.iter().any(|has| has == name)).collect();
+    let lacking: Vec<&str> = wanted.iter().copied().filter(|name| !before.iter().any(|has| has == name)).collect();
     for controller in &lacking {
         match enable(dir, controller) {
             Err(error) if error.errno == libc::EBUSY && moved.is_none() && alone(dir)? => {
                 let leaf = instance.join("runner");
                 make_dir(&leaf)?;
-                *moved = Some(Moved {
-                    from: dir.to_path_buf(),
-                    instance: instance.to_path_buf(),
-                    enabled: lacking.clone(),
-                });
+                *moved =
+                    Some(Moved { from: dir.to_path_buf(), instance: instance.to_path_buf(), enabled: lacking.clone() });
                 write(&leaf.join("cgroup.procs"), "move into a leaf", "0")?;
                 enable(dir, controller)?;
             }
@@ -198,4 +190,3 @@ pub fn kill(dir: &Path) -> Result<bool, Error> {
         Err(error) => Err(error),
     }
 }
-

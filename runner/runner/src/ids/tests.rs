@@ -82,8 +82,7 @@ fn child(body: impl FnOnce(&mut fs::File)) -> (i32, fs::File) {
     // SAFETY: `ends` has room for both descriptors.
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
     // SAFETY: both are new and owned by nothing else.
-    let (read, mut write) =
-        unsafe { (fs::File::from_raw_fd(ends[0]), fs::File::from_raw_fd(ends[1])) };
+    let (read, mut write) = unsafe { (fs::File::from_raw_fd(ends[0]), fs::File::from_raw_fd(ends[1])) };
     // SAFETY: glibc's allocator works in a forked child; the child ends by a signal.
     let pid = unsafe { libc::fork() };
     if pid == 0 {

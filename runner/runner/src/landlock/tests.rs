@@ -95,9 +95,7 @@ fn files_are_fenced() {
             // SAFETY: as above; device 1:3 is the null device, whose node must not be made.
             (unsafe { libc::mknod(device.as_ptr(), libc::S_IFCHR | 0o666, libc::makedev(1, 3)) } == -1),
             // SAFETY: mounts are refused under any Landlock domain.
-            (unsafe {
-                libc::mount(c"x".as_ptr(), one.as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null())
-            } == -1),
+            (unsafe { libc::mount(c"x".as_ptr(), one.as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null()) } == -1),
             // SAFETY: a signal to the parent, which is outside the domain; 0 sends nothing.
             version < 6 || (unsafe { libc::kill(libc::getppid(), 0) } == -1 && errno() == libc::EPERM),
         ];

@@ -1,9 +1,8 @@
 //! Compiles the table to a seccomp program: a binary search over ranges of numbers with one outcome, so that
 //! both the load (the kernel tries each number once for its cache) and every call cost few instructions.
 
-use super::FilterOptions;
 use super::rules::{Condition, Rule, Verdict};
-use super::table::{Action, GROUPS, NO};
+use super::{Action, FilterOptions, calls};
 use libc::sock_filter;
 
 /// An architecture that a program can be assembled for.
@@ -55,20 +54,6 @@ const X32_BIT: u32 = 0x4000_0000;
 /// A tracer that cancels a call sets its number to this one, which must not count as x32.
 const CANCELLED: u32 = u32::MAX;
 
-/// The name of an errno that the table uses.
-pub fn errno_name(errno: i32) -> &'static str {
-    match errno {
-        libc::EPERM => "EPERM",
-        libc::ENOSYS => "ENOSYS",
-        libc::EACCES => "EACCES",
-        libc::EINVAL => "EINVAL",
-        libc::EAFNOSUPPORT => "EAFNOSUPPORT",
-        libc::ESOCKTNOSUPPORT => "ESOCKTNOSUPPORT",
-        libc::EPROTONOSUPPORT => "EPROTONOSUPPORT",
-        _ => "unnamed",
-    }
-}
-
 const fn step(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
 }
@@ -100,15 +85,14 @@ fn same(left: &Action, right: &Action) -> bool {
 }
 
 fn segments(arch: Arch, options: FilterOptions) -> Vec<Segment> {
-    let mut calls: Vec<(u32, Action)> = Vec::new();
-    for group in GROUPS {
-        let action = match group.action {
-            Action::Rule(rule) if rule.strict_only && !options.memfd_noexec_only => Action::Allow,
-            action => action,
-        };
-        let numbers = group.calls.iter().map(|call| if arch == Arch::X86_64 { call.1 } else { call.2 });
-        calls.extend(numbers.filter(|number| *number != NO).map(|number| (u32::from(number), action)));
-    }
+    let mut calls: Vec<(u32, Action)> = calls()
+        .filter_map(|call| match (call.number(arch)?, call.action) {
+            (number, Action::Rule(rule)) if rule.strict_only && !options.memfd_noexec_only => {
+                Some((number, Action::Allow))
+            }
+            known => Some(known),
+        })
+        .collect();
     calls.sort_by_key(|call| call.0);
     let unknown = Action::Refuse(libc::ENOSYS);
     let mut out = vec![Segment { first: 0, action: unknown }];
@@ -199,12 +183,8 @@ impl Program {
     /// The table as a program for `arch`.
     pub fn assemble(arch: Arch, options: FilterOptions) -> Program {
         let kill = step(RETURN, libc::SECCOMP_RET_KILL_PROCESS);
-        let mut out = vec![
-            step(LOAD_WORD, ARCH_AT),
-            branch(IF_EQUAL, arch.audit(), 1, 0),
-            kill,
-            step(LOAD_WORD, NUMBER_AT),
-        ];
+        let mut out =
+            vec![step(LOAD_WORD, ARCH_AT), branch(IF_EQUAL, arch.audit(), 1, 0), kill, step(LOAD_WORD, NUMBER_AT)];
         if arch == Arch::X86_64 {
             out.extend([branch(IF_AT_LEAST, X32_BIT, 0, 2), branch(IF_EQUAL, CANCELLED, 1, 0), kill]);
         }
@@ -217,9 +197,8 @@ impl Program {
     pub fn load(&self) -> Result<(), i32> {
         let program = libc::sock_fprog { len: self.0.len() as u16, filter: self.0.as_ptr().cast_mut() };
         // SAFETY: `program` points to `len` instructions that outlive the call; the kernel only reads them.
-        let done = unsafe {
-            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0usize, &raw const program)
-        };
+        let done =
+            unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0usize, &raw const program) };
         // SAFETY: errno of this thread, right after the failed call.
         if done == 0 { Ok(()) } else { Err(unsafe { *libc::__errno_location() }) }
     }

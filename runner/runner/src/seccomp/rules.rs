@@ -1,7 +1,6 @@
 //! The calls whose arguments decide. A rule is a list of clauses, the first whose conditions all hold decides.
 //! The kernel reads each of these arguments as a 32-bit (or shorter) value, so the lower word is all there is.
 
-use super::bpf::errno_name;
 use libc::{EACCES, EAFNOSUPPORT, EINVAL, EPERM, EPROTONOSUPPORT, ESOCKTNOSUPPORT};
 
 /// A condition on the lower 32 bits of an argument (first field: its index).
@@ -24,21 +23,13 @@ pub enum Verdict {
     Errno(i32),
 }
 
-impl Verdict {
-    /// As the reference page writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Allow => "allow",
-            Verdict::Errno(errno) => errno_name(errno),
-        }
-    }
-}
-
 /// One line of a rule.
 #[derive(Debug)]
 pub struct Clause {
     pub when: &'static [Condition],
     pub verdict: Verdict,
+    /// As the reference page words the conditions.
+    #[cfg_attr(not(test), allow(dead_code))]
     pub why: &'static str,
 }
 
@@ -79,21 +70,21 @@ const INET: u32 = libc::AF_INET as u32;
 const INET6: u32 = libc::AF_INET6 as u32;
 const NETLINK: u32 = libc::AF_NETLINK as u32;
 
-pub static CLONE: Rule = rule("clone", &[clause(&[AnyOf(0, NEW_NAMESPACES)], Errno(EPERM), "flags ask for a namespace")], Allow);
+pub static CLONE: Rule =
+    rule("clone", &[clause(&[AnyOf(0, NEW_NAMESPACES)], Errno(EPERM), "flags ask for a namespace")], Allow);
 
-pub static UNSHARE: Rule =
-    rule("unshare", &[clause(&[AnyOf(0, NEW_NAMESPACES | CLONE_NEWTIME)], Errno(EPERM), "flags ask for a namespace")], Allow);
+pub static UNSHARE: Rule = rule(
+    "unshare",
+    &[clause(&[AnyOf(0, NEW_NAMESPACES | CLONE_NEWTIME)], Errno(EPERM), "flags ask for a namespace")],
+    Allow,
+);
 
 /// A protocol that is not listed can make the kernel load a module (SCTP, DCCP, L2TP, SMC, MPTCP).
 pub static SOCKET: Rule = rule(
     "socket",
     &[
         clause(&[is(0, NETLINK), is(2, 0)], Allow, "NETLINK with protocol NETLINK_ROUTE"),
-        clause(
-            &[NoneOf(0, ALL_BITS, &[UNIX, INET, INET6])],
-            Errno(EAFNOSUPPORT),
-            "family is not UNIX, INET or INET6",
-        ),
+        clause(&[NoneOf(0, ALL_BITS, &[UNIX, INET, INET6])], Errno(EAFNOSUPPORT), "family is not UNIX, INET or INET6"),
         clause(&[Masked(1, SOCKET_TYPE, 3)], Errno(EPERM), "type RAW"),
         clause(&[Masked(1, SOCKET_TYPE, 10)], Errno(EPERM), "type PACKET"),
         clause(&[is(0, UNIX)], Allow, "UNIX"),
@@ -130,11 +121,7 @@ pub static IOCTL: Rule = rule(
 pub static PERSONALITY: Rule = rule(
     "personality",
     &[clause(
-        &[NoneOf(
-            0,
-            ALL_BITS,
-            &[0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0x4_0008, 0x6_0000, 0x6_0008, ALL_BITS],
-        )],
+        &[NoneOf(0, ALL_BITS, &[0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0x4_0008, 0x6_0000, 0x6_0008, ALL_BITS])],
         Errno(EPERM),
         "not PER_LINUX or PER_LINUX32 with UNAME26, ADDR_NO_RANDOMIZE or neither, nor a query",
     )],
@@ -174,21 +161,13 @@ const HARMLESS_TYPES: &[u32] = &[0, 0x8000, 0x1000, 0xc000];
 
 pub static MKNOD: Rule = rule(
     "mknod",
-    &[clause(
-        &[NoneOf(1, FILE_TYPE, HARMLESS_TYPES)],
-        Errno(EPERM),
-        "type is not regular, FIFO or socket",
-    )],
+    &[clause(&[NoneOf(1, FILE_TYPE, HARMLESS_TYPES)], Errno(EPERM), "type is not regular, FIFO or socket")],
     Allow,
 );
 
 pub static MKNODAT: Rule = rule(
     "mknodat",
-    &[clause(
-        &[NoneOf(2, FILE_TYPE, HARMLESS_TYPES)],
-        Errno(EPERM),
-        "type is not regular, FIFO or socket",
-    )],
+    &[clause(&[NoneOf(2, FILE_TYPE, HARMLESS_TYPES)], Errno(EPERM), "type is not regular, FIFO or socket")],
     Allow,
 );
 
@@ -201,6 +180,5 @@ pub static MEMFD_CREATE: Rule = Rule {
 };
 
 /// Every rule, in the order of the reference page.
-pub static ALL: &[&Rule] = &[
-    &CLONE, &UNSHARE, &SOCKET, &IOCTL, &PERSONALITY, &PRCTL, &SECCOMP, &MKNOD, &MKNODAT, &MEMFD_CREATE,
-];
+pub static ALL: &[&Rule] =
+    &[&CLONE, &UNSHARE, &SOCKET, &IOCTL, &PERSONALITY, &PRCTL, &SECCOMP, &MKNOD, &MKNODAT, &MEMFD_CREATE];
