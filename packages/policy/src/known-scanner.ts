@@ -1,6 +1,6 @@
 import { BLANK_CLASS, BREAK_CLASS, CLASS_OF } from './fold.ts';
 import { type KnownAutomaton, nextState } from './known-automaton.ts';
-import { type Comparison, comparePattern } from './known-pattern.ts';
+import { type Comparison, comparePattern, type KnownPattern } from './known-pattern.ts';
 import { FILTER_WINDOW, type PrefixFilter, skipClean } from './prefix-filter.ts';
 
 /** What the scanner needs to know; shared by all streams that hide the same values. */
@@ -64,7 +64,8 @@ export class KnownScanner {
 
   /** Position up to which nothing can become part of a hit any more that is not in `takeHits` already. */
   get safe(): number {
-    return this.#startOfState(this.#base + this.#at);
+    if (this.#state === 0) return this.#base + this.#at;
+    return this.#startOf(this.#automaton.depth[this.#state] as number, this.#count);
   }
 
   /** Position behind the last unit. */
@@ -113,82 +114,94 @@ export class KnownScanner {
     return hits.slice(0, taken);
   }
 
-  /** Runs the automaton until all is read or until skipping is worth while again. */
+  /**
+   * Runs the automaton until all is read or until skipping is worth while again. Works on local copies of the state:
+   * this is where the time goes in text that has something to look at.
+   */
   #step(): void {
-    const { ending, depth } = this.#automaton;
-    const canSkip = this.#tables.filter !== undefined;
-    while (this.#at < this.#length) {
-      const symbol = CLASS_OF[this.#units[this.#at] as number] as number;
+    const automaton = this.#automaton;
+    const { ending, depth } = automaton;
+    const units = this.#units;
+    const base = this.#base;
+    const length = this.#length;
+    const leaveDepth = this.#tables.filter === undefined ? -1 : SHALLOW;
+    let at = this.#at;
+    let state = this.#state;
+    let count = this.#count;
+    while (at < length) {
+      const symbol = CLASS_OF[units[at] as number] as number;
+      at += 1;
       if (symbol <= BLANK_CLASS) {
-        if (symbol === BREAK_CLASS) this.#lastBreak = this.#base + this.#at;
-        this.#at += 1;
-        if (this.#state !== 0) this.#boundSpan();
+        if (symbol === BREAK_CLASS) this.#lastBreak = base + at - 1;
+        if (state !== 0) state = this.#boundSpan(state, count, base + at);
       } else {
-        this.#ring[this.#count & this.#ringMask] = this.#base + this.#at;
-        this.#count += 1;
-        this.#at += 1;
-        this.#state = nextState(this.#automaton, this.#state, symbol);
-        if (ending[this.#state] !== 0) this.#record();
+        this.#ring[count & this.#ringMask] = base + at - 1;
+        count += 1;
+        state = nextState(automaton, state, symbol);
+        if (ending[state] !== 0) this.#record(state, count, at);
       }
-      if (canSkip && (depth[this.#state] as number) <= SHALLOW && this.#leave()) return;
+      const height = depth[state] as number;
+      if (height > leaveDepth) continue;
+      const start = height === 0 ? at : this.#startOf(height, count) - base;
+      if (this.#canSkipFrom(start)) {
+        this.#stepping = false;
+        at = start;
+        state = 0;
+        break;
+      }
     }
+    this.#at = at;
+    this.#state = state;
+    this.#count = count;
   }
 
-  /** Goes back to the start of the state, and to skipping, if the filter can judge all that begins there. */
-  #leave(): boolean {
-    const start = this.safe;
-    const index = start - this.#base;
-    if (start <= this.#entry || start <= this.#lastBreak || index + FILTER_WINDOW > this.#length) return false;
-    if (CLASS_OF[this.#units[index] as number] === BREAK_CLASS) return false;
-    if (CLASS_OF[this.#units[index + 1] as number] === BREAK_CLASS) return false;
-    this.#at = index;
-    this.#state = 0;
-    this.#stepping = false;
-    return true;
+  /** Whether the filter can judge all that begins at `index`, the start of the state, and going there is progress. */
+  #canSkipFrom(index: number): boolean {
+    const start = this.#base + index;
+    if (start <= this.#lastBreak || start <= this.#entry || index + FILTER_WINDOW > this.#length) return false;
+    const units = this.#units;
+    return !isBreak(units[index] as number) && !isBreak(units[index + 1] as number);
   }
 
   /** Gives up beginnings that line breaks and white space have stretched too far; only white space can do that. */
-  #boundSpan(): void {
-    const here = this.#base + this.#at;
-    while (this.#state !== 0 && here - this.#startOfState(here) > this.#tables.maxSpan) {
-      this.#state = this.#automaton.fail[this.#state] as number;
+  #boundSpan(state: number, count: number, here: number): number {
+    const { depth, fail } = this.#automaton;
+    let kept = state;
+    while (kept !== 0 && here - this.#startOf(depth[kept] as number, count) > this.#tables.maxSpan) {
+      kept = fail[kept] as number;
     }
+    return kept;
   }
 
-  #startOfState(otherwise: number): number {
-    return this.#state === 0 ? otherwise : this.#startOf(this.#automaton.depth[this.#state] as number);
-  }
-
-  #startOf(depth: number): number {
-    return this.#ring[(this.#count - depth) & this.#ringMask] as number;
+  #startOf(depth: number, count: number): number {
+    return this.#ring[(count - depth) & this.#ringMask] as number;
   }
 
   /** Notes the longest form that ends here; shorter ones lie inside it. */
-  #record(): void {
+  #record(state: number, count: number, at: number): void {
     const { ending, depth, fail, patternAt, nextPattern, patterns } = this.#automaton;
-    let node = ending[this.#state] as number;
+    let node = ending[state] as number;
     while (node !== 0) {
-      const start = this.#startOf(depth[node] as number);
+      const start = this.#startOf(depth[node] as number, count);
       for (let next = patternAt[node] as number; next !== 0; next = nextPattern[next - 1] as number) {
         const pattern = patterns[next - 1];
-        if (pattern === undefined || !this.#agrees(pattern, start)) continue;
-        this.#add(start, pattern.value);
+        if (pattern === undefined || !this.#agrees(pattern, start, at)) continue;
+        this.#add(start, this.#base + at, pattern.value);
         return;
       }
       node = ending[fail[node] as number] as number;
     }
   }
 
-  #agrees(pattern: KnownAutomaton['patterns'][number], start: number): boolean {
-    if (this.#steps > STEPS_PER_UNIT * (this.#base + this.#at) + FREE_STEPS) return true;
-    comparePattern(pattern, this.#units, start - this.#base, this.#at, this.#comparison);
+  #agrees(pattern: KnownPattern, start: number, at: number): boolean {
+    if (this.#steps > STEPS_PER_UNIT * (this.#base + at) + FREE_STEPS) return true;
+    comparePattern(pattern, this.#units, start - this.#base, at, this.#comparison);
     this.#steps += this.#comparison.steps;
     return this.#comparison.equal;
   }
 
   /** Keeps starts and ends of `#hits` rising: a hit replaces those inside it and prolongs one of the same value. */
-  #add(start: number, value: number): void {
-    const end = this.#base + this.#at;
+  #add(start: number, end: number, value: number): void {
     for (let last = this.#hits.at(-1); last !== undefined; last = this.#hits.at(-1)) {
       if (last.start < start) {
         if (last.value !== value || last.end <= start) break;
@@ -199,4 +212,8 @@ export class KnownScanner {
     }
     this.#hits.push({ start, end, value });
   }
+}
+
+function isBreak(unit: number): boolean {
+  return CLASS_OF[unit] === BREAK_CLASS;
 }

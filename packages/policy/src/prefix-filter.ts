@@ -4,6 +4,7 @@ import { formSpaceEnd, type KnownPattern } from './known-pattern.ts';
 /** Length of the beginning of a form that the filter looks at. */
 export const FILTER_WINDOW = 5;
 const GRAM = 3;
+const LONGEST_STEP = FILTER_WINDOW - GRAM + 1;
 const SHIFT_MASK = 3;
 const STARTS = 4;
 const BREAKS = 8;
@@ -17,7 +18,7 @@ export type PrefixFilter = Uint8Array;
 
 /** The filter for `patterns`, or `undefined` if one of them is too short for it. */
 export function buildPrefixFilter(patterns: readonly KnownPattern[]): PrefixFilter | undefined {
-  const table = new Uint8Array(1 << (CLASS_BITS * GRAM)).fill(FILTER_WINDOW - GRAM + 1);
+  const table = new Uint8Array(1 << (CLASS_BITS * GRAM)).fill(LONGEST_STEP);
   for (const pattern of patterns) {
     for (const text of windowsOf(pattern.low)) {
       if (text.length < FILTER_WINDOW) return undefined;
@@ -36,25 +37,35 @@ export function buildPrefixFilter(patterns: readonly KnownPattern[]): PrefixFilt
 
 /** First index from `from` on where a form may begin, or the first one too near to `to` to be judged. */
 export function skipClean(filter: PrefixFilter, units: Uint16Array, from: number, to: number): number {
-  const classes = CLASS_OF;
   const last = to - FILTER_WINDOW;
   let at = from;
   while (at <= last) {
-    const third = classes[units[at + 2] as number] as number;
     const group =
-      (third << (2 * CLASS_BITS)) |
-      ((classes[units[at + 3] as number] as number) << CLASS_BITS) |
-      (classes[units[at + 4] as number] as number);
+      ((CLASS_OF[units[at + 2] as number] as number) << 12) |
+      ((CLASS_OF[units[at + 3] as number] as number) << 6) |
+      (CLASS_OF[units[at + 4] as number] as number);
     const entry = filter[group] as number;
-    const step = entry & SHIFT_MASK;
-    if (step === 0) {
-      if (entry & BREAKS) return at;
-      const start = groupOf(classes[units[at] as number] as number, classes[units[at + 1] as number] as number, third);
-      if ((filter[start] as number) & STARTS) return at;
-      at += 1;
-    } else at += step;
+    // The usual step as a constant lets the processor go on before it has seen the entry.
+    if (entry === LONGEST_STEP) {
+      at += 3;
+      continue;
+    }
+    const step = shortStep(filter, units, at, entry);
+    if (step === 0) return at;
+    at += step;
   }
   return at;
+}
+
+/** The step where the group is one of a form's, 0 to stop. */
+function shortStep(filter: PrefixFilter, units: Uint16Array, at: number, entry: number): number {
+  const step = entry & SHIFT_MASK;
+  if (step !== 0) return step;
+  if ((entry & BREAKS) !== 0) return 0;
+  const one = CLASS_OF[units[at] as number] as number;
+  const two = CLASS_OF[units[at + 1] as number] as number;
+  const three = CLASS_OF[units[at + 2] as number] as number;
+  return ((filter[groupOf(one, two, three)] as number) & STARTS) !== 0 ? 0 : 1;
 }
 
 function groupOf(one: number, two: number, three: number): number {
