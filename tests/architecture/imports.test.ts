@@ -18,12 +18,14 @@ interface Package {
   readonly folder: string;
   readonly manifest: z.infer<typeof manifest>;
   readonly files: readonly string[];
+  readonly tests: readonly string[];
 }
 
 const packages: readonly Package[] = readdirSync(join(root, 'packages')).map((folder) => ({
   folder,
   manifest: manifest.parse(JSON.parse(read(`packages/${folder}/package.json`))),
   files: projectFiles().filter((path) => path.startsWith(`packages/${folder}/src/`) && path.endsWith('.ts')),
+  tests: projectFiles().filter((path) => path.startsWith(`packages/${folder}/test/`) && path.endsWith('.ts')),
 }));
 const workspaceNames = new Set(packages.map((found) => found.manifest.name));
 
@@ -116,9 +118,11 @@ describe.each(packages)('$folder', (pkg) => {
     expect(faults).toEqual([]);
   });
 
-  test('declares exactly what it imports', () => {
+  test('declares nothing that it does not import', () => {
     const imported = new Set(
-      pkg.files.flatMap((path) => importsOf(path, read(path)).map((found) => packageName(found.specifier))),
+      [...pkg.files, ...pkg.tests].flatMap((path) =>
+        importsOf(path, read(path)).map((found) => packageName(found.specifier)),
+      ),
     );
     const unused = Object.keys(pkg.manifest.dependencies).filter((name) => !imported.has(name));
     expect(unused).toEqual([]);
