@@ -1,10 +1,5 @@
-export {
-  KNOWN_VALUE_LIMITS,
-  type KnownSecrets,
-  KnownValues,
-  KnownValuesError,
-  SHORTEST_KNOWN_VALUE,
-} from './known-values.ts';
+export { KNOWN_VALUE_LIMITS, KnownValuesError, SHORTEST_KNOWN_VALUE } from './known-limits.ts';
+export { type KnownSecrets, KnownValues } from './known-values.ts';
 export {
   type ByteRedactor,
   createByteRedactor,

@@ -1,5 +1,8 @@
 import { BLANK_CLASS, CLASS_BITS, CLASS_COUNT, CLASS_OF } from './fold.ts';
+import { KnownValuesError } from './known-limits.ts';
 import type { KnownPattern } from './known-pattern.ts';
+
+const FIRST_SIZE = 4096;
 
 /**
  * Aho-Corasick automaton over the classes of `fold.ts`, white space left out on both sides. Node 0 is the root. A node
@@ -39,37 +42,42 @@ export function nextState(automaton: KnownAutomaton, state: number, symbol: numb
   }
 }
 
-/** Builds the automaton; `patterns` hold at least one character that is not white space each. */
-export function buildAutomaton(patterns: readonly KnownPattern[]): KnownAutomaton {
-  const builder = new TrieBuilder(patterns);
-  return builder.build();
-}
-
-class TrieBuilder {
-  readonly #patterns: readonly KnownPattern[];
-  readonly #symbol: Uint8Array;
-  readonly #row: Int32Array;
-  readonly #depth: Int32Array;
-  readonly #patternAt: Int32Array;
-  readonly #nextPattern: Int32Array;
+/** Builds an automaton, pattern by pattern. */
+export class AutomatonBuilder {
+  readonly #limit: number;
+  readonly #patterns: KnownPattern[] = [];
+  readonly #nextPattern: number[] = [];
+  #symbol = new Uint8Array(FIRST_SIZE);
+  #row = new Int32Array(FIRST_SIZE);
+  #depth = new Int32Array(FIRST_SIZE);
+  #patternAt = new Int32Array(FIRST_SIZE);
   #rows = new Int32Array(CLASS_COUNT * 16);
   #rowCount = 1;
   #nodeCount = 1;
   #maxDepth = 0;
 
-  constructor(patterns: readonly KnownPattern[]) {
-    const bound = patterns.reduce((sum, pattern) => sum + pattern.low.length, 2);
-    this.#patterns = patterns;
-    this.#symbol = new Uint8Array(bound);
-    this.#row = new Int32Array(bound);
-    this.#depth = new Int32Array(bound);
-    this.#patternAt = new Int32Array(bound);
-    this.#nextPattern = new Int32Array(patterns.length);
+  /** @param limit Greatest number of nodes. */
+  constructor(limit: number) {
+    this.#limit = limit;
     this.#addRow(0);
   }
 
+  /** Adds a pattern, which holds at least one character that is not white space. @throws KnownValuesError at the limit. */
+  add(pattern: KnownPattern): void {
+    let node = 0;
+    for (let at = 0; at < pattern.low.length; at += 1) {
+      const symbol = CLASS_OF[pattern.low.charCodeAt(at)] as number;
+      if (symbol <= BLANK_CLASS) continue;
+      node = this.#child(node, symbol) || this.#addChild(node, symbol);
+    }
+    this.#maxDepth = Math.max(this.#maxDepth, this.#depth[node] as number);
+    this.#nextPattern.push(this.#patternAt[node] as number);
+    this.#patterns.push(pattern);
+    this.#patternAt[node] = this.#patterns.length;
+  }
+
+  /** The automaton for all patterns added. */
   build(): KnownAutomaton {
-    for (const [index, pattern] of this.#patterns.entries()) this.#insert(pattern, index);
     const count = this.#nodeCount;
     const automaton = {
       symbol: this.#symbol.slice(0, count + 1),
@@ -79,7 +87,7 @@ class TrieBuilder {
       depth: this.#depth.slice(0, count),
       ending: new Int32Array(count),
       patternAt: this.#patternAt.slice(0, count),
-      nextPattern: this.#nextPattern,
+      nextPattern: Int32Array.from(this.#nextPattern),
       patterns: this.#patterns,
       maxDepth: this.#maxDepth,
     };
@@ -87,16 +95,19 @@ class TrieBuilder {
     return automaton;
   }
 
-  #insert(pattern: KnownPattern, index: number): void {
-    let node = 0;
-    for (let at = 0; at < pattern.low.length; at += 1) {
-      const symbol = CLASS_OF[pattern.low.charCodeAt(at)] as number;
-      if (symbol <= BLANK_CLASS) continue;
-      node = this.#child(node, symbol) || this.#addChild(node, symbol);
+  /** Keeps room for one symbol behind the last node. */
+  #makeRoom(): void {
+    if (this.#nodeCount >= this.#limit) {
+      throw new KnownValuesError(`The encoded forms of the known values exceed ${this.#limit} characters together`);
     }
-    this.#maxDepth = Math.max(this.#maxDepth, this.#depth[node] as number);
-    this.#nextPattern[index] = this.#patternAt[node] as number;
-    this.#patternAt[node] = index + 1;
+    if (this.#nodeCount + 2 <= this.#symbol.length) return;
+    const size = this.#symbol.length * 2;
+    const symbol = new Uint8Array(size);
+    symbol.set(this.#symbol);
+    this.#symbol = symbol;
+    this.#row = enlarged(this.#row, size);
+    this.#depth = enlarged(this.#depth, size);
+    this.#patternAt = enlarged(this.#patternAt, size);
   }
 
   #child(node: number, symbol: number): number {
@@ -107,6 +118,7 @@ class TrieBuilder {
 
   /** A node that is not made right behind its parent keeps symbol 0, so that nobody takes it for the parent's chain. */
   #addChild(node: number, symbol: number): number {
+    this.#makeRoom();
     const child = this.#nodeCount;
     this.#nodeCount += 1;
     this.#depth[child] = (this.#depth[node] as number) + 1;
@@ -122,15 +134,17 @@ class TrieBuilder {
   #addRow(node: number): void {
     const row = this.#rowCount;
     this.#rowCount += 1;
-    if (this.#rowCount * CLASS_COUNT > this.#rows.length) {
-      const larger = new Int32Array(this.#rows.length * 2);
-      larger.set(this.#rows);
-      this.#rows = larger;
-    }
+    if (this.#rowCount * CLASS_COUNT > this.#rows.length) this.#rows = enlarged(this.#rows, this.#rows.length * 2);
     this.#row[node] = row;
     const chained = this.#symbol[node + 1] as number;
     if (chained !== 0) this.#rows[(row << CLASS_BITS) | chained] = node + 1;
   }
+}
+
+function enlarged(from: Int32Array, size: number): Int32Array<ArrayBuffer> {
+  const array = new Int32Array(size);
+  array.set(from);
+  return array;
 }
 
 /** Fills `fail` and `ending`, breadth first: the links of shorter beginnings are there before longer ones need them. */

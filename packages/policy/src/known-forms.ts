@@ -104,6 +104,7 @@ function base64Forms(bytes: string): Form[] {
 }
 
 function percentForms(bytes: string): Form[] {
+  if (!/[^A-Za-z0-9]/.test(bytes)) return [];
   return PERCENT_STYLES.map(([kept, blank]) => percentEncode(bytes, kept, blank))
     .filter((low) => low !== bytes)
     .map((low) => ({ low, high: upperPercentDigits(low) }));

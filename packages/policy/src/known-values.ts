@@ -1,6 +1,7 @@
-import { buildAutomaton } from './known-automaton.ts';
+import { AutomatonBuilder } from './known-automaton.ts';
 import { knownForms, type TextUnits, trimBlanks } from './known-forms.ts';
-import { isSpace, type KnownPattern } from './known-pattern.ts';
+import { KNOWN_VALUE_LIMITS, KnownValuesError, SHORTEST_KNOWN_VALUE } from './known-limits.ts';
+import { isSpace } from './known-pattern.ts';
 import type { ScannerTables } from './known-scanner.ts';
 import { placeholders } from './placeholder.ts';
 import { buildPrefixFilter } from './prefix-filter.ts';
@@ -8,31 +9,6 @@ import { utf8Length } from './text-encodings.ts';
 
 /** Names and secret values to hide, as a map or as a plain object. */
 export type KnownSecrets = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
-
-/** What `compileKnownValues` accepts. Beyond a limit it throws: a value that is not looked for must not go unnoticed. */
-export const KNOWN_VALUE_LIMITS = {
-  /** Number of values. */
-  values: 1_000,
-  /** Bytes of one value in UTF-8. */
-  valueBytes: 65_536,
-  /** Characters of all forms of all values together; a plain value of n bytes has about 8 n of them. */
-  formUnits: 8_388_608,
-} as const;
-
-/** A value shorter than this many bytes, without white space at its ends, is left alone: it would destroy the text. */
-export const SHORTEST_KNOWN_VALUE = 6;
-
-/** The values exceed `KNOWN_VALUE_LIMITS`. The message names the limit and the value's name, never the value. */
-export class KnownValuesError extends Error {
-  /** Stable code for programs. */
-  readonly code = 'known_values_too_large';
-
-  /** @param message What is too large, and the limit. */
-  constructor(message: string) {
-    super(message);
-    this.name = 'KnownValuesError';
-  }
-}
 
 /**
  * Values prepared for redactors; make it once and share it among the streams that hide the same values. It holds the
@@ -83,22 +59,16 @@ export class KnownValues {
 
   #compile(units: TextUnits): ScannerTables | undefined {
     if (this.#values.length === 0) return undefined;
-    const patterns: KnownPattern[] = [];
-    let total = 0;
+    const builder = new AutomatonBuilder(KNOWN_VALUE_LIMITS.formCharacters);
     let longest = 0;
     for (const [value, text] of this.#values.entries()) {
       for (const { low, high } of knownForms(text, units)) {
-        total += low.length;
         longest = Math.max(longest, low.length);
-        if (total > KNOWN_VALUE_LIMITS.formUnits) {
-          throw new KnownValuesError(
-            `The encoded forms of the known values exceed ${KNOWN_VALUE_LIMITS.formUnits} characters together`,
-          );
-        }
-        patterns.push({ low, high, value, keepsBreaks: unitsWithoutSpace(low) < SHORTEST_KNOWN_VALUE });
+        builder.add({ low, high, value, keepsBreaks: unitsWithoutSpace(low) < SHORTEST_KNOWN_VALUE });
       }
     }
-    return { automaton: buildAutomaton(patterns), filter: buildPrefixFilter(patterns), maxSpan: 4 * longest + 4096 };
+    const automaton = builder.build();
+    return { automaton, filter: buildPrefixFilter(automaton.patterns), maxSpan: 4 * longest + 4096 };
   }
 }
 

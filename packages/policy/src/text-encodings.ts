@@ -3,11 +3,12 @@
  * `btoa` can be relied on. "Byte text" is a string whose code units are bytes (0 to 255).
  */
 
-const HEX = '0123456789abcdef';
+const HEX_OF_BYTE = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
 /** UTF-8 as byte text; a lone surrogate becomes U+FFFD, as in `TextEncoder`. */
 export function utf8ByteText(text: string): string {
+  if (!/[^\0-\x7f]/.test(text)) return text;
   let out = '';
   for (const character of text.toWellFormed()) {
     const code = character.codePointAt(0) ?? 0;
@@ -56,21 +57,20 @@ export function base64(bytes: string): string {
 export function hex(bytes: string): string {
   let out = '';
   for (let at = 0; at < bytes.length; at += 1) {
-    const byte = bytes.charCodeAt(at);
-    out += HEX.charAt(byte >> 4) + HEX.charAt(byte & 15);
+    out += HEX_OF_BYTE[bytes.charCodeAt(at)] ?? '';
   }
   return out;
 }
 
 /** Percent-encoding with lower-case digits of everything but letters, digits and `kept`; a blank becomes `blank`. */
 export function percentEncode(bytes: string, kept: string, blank: '%20' | '+'): string {
+  const spelling = HEX_OF_BYTE.map((digits, byte) => {
+    const character = String.fromCharCode(byte);
+    if (character === ' ') return blank;
+    return kept.includes(character) || /[A-Za-z0-9]/.test(character) ? character : `%${digits}`;
+  });
   let out = '';
-  for (let at = 0; at < bytes.length; at += 1) {
-    const character = bytes.charAt(at);
-    if (character === ' ') out += blank;
-    else if (/[A-Za-z0-9]/.test(character) || kept.includes(character)) out += character;
-    else out += `%${hex(character)}`;
-  }
+  for (let at = 0; at < bytes.length; at += 1) out += spelling[bytes.charCodeAt(at)] ?? '';
   return out;
 }
 
@@ -96,8 +96,12 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {
   '\t': '\\t',
 };
 
+/** Anything that some style escapes. */
+const NEEDS_ESCAPE = /[^ !#-%'-.0-;=?-[\]-~]/;
+
 /** The inside of a JSON string; the digits of `\u` escapes are lower-case or, with `upper`, upper-case. */
 export function jsonEscape(text: string, style: JsonStyle, upper: boolean): string {
+  if (!NEEDS_ESCAPE.test(text)) return text;
   let out = '';
   for (let at = 0; at < text.length; at += 1) {
     const character = text.charAt(at);
