@@ -1,0 +1,37 @@
+/** Which of the three ways in this run tests: root with an id range per sandbox, a user with `newuidmap`, a user with one id. */
+import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+
+export type Lane = 'root' | 'user-range' | 'user-one-id';
+
+const LANES: readonly Lane[] = ['root', 'user-range', 'user-one-id'];
+
+/** Whether `/etc/subuid` gives this user a range. */
+function hasRange(): boolean {
+  const { username, uid } = userInfo();
+  let text: string;
+  try {
+    text = readFileSync('/etc/subuid', 'utf8');
+  } catch {
+    // A machine without the file gives nobody a range.
+    return false;
+  }
+  return text.split('\n').some((line) => line.startsWith(`${username}:`) || line.startsWith(`${uid}:`));
+}
+
+function chooseLane(): Lane {
+  const wanted = process.env['BOXKITE_LANE'];
+  if (wanted !== undefined) {
+    const found = LANES.find((name) => name === wanted);
+    if (found === undefined) throw new TypeError(`BOXKITE_LANE must be one of ${LANES.join(', ')}`);
+    return found;
+  }
+  if (process.getuid?.() === 0) return 'root';
+  return hasRange() ? 'user-range' : 'user-one-id';
+}
+
+/** The lane of this run: `BOXKITE_LANE`, or what this user can do. */
+export const lane: Lane = chooseLane();
+
+/** Status of `probe` that belongs to the lane. */
+export const PROBE_MODE: Readonly<Record<Lane, string>> = { root: 'root', 'user-range': 'id_range', 'user-one-id': 'one_id' };

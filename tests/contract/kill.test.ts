@@ -1,0 +1,222 @@
+/** kill -9 at 50 random moments of everything that can be killed: what must end has ended, and nothing is left or lost. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { collect, commitPayload, eventually, frame, frames, lane, leftovers, processes, processesOf, sh, sleep, startRunner, TYPE, u64, type TestRunner } from '@boxkite/testing';
+
+const ROUNDS = 50;
+const support = (name: string): string => fileURLToPath(new URL(`./support/${name}`, import.meta.url));
+
+/** Processes below one, itself included. */
+function family(root: number): readonly number[] {
+  return [root, ...processesOf(root, '/nonexistent').map((entry) => entry.pid)];
+}
+
+function alive(pids: readonly number[]): readonly string[] {
+  const wanted = new Set(pids);
+  return processes().filter((entry) => wanted.has(entry.pid) && entry.state !== 'Z').map((entry) => `${entry.pid} ${entry.name} ${entry.state}`);
+}
+
+/** Processes of this machine that have `marker` in their environment. */
+function marked(marker: string): readonly string[] {
+  return processes().filter((entry) => {
+    try {
+      return readFileSync(`/proc/${entry.pid}/environ`, 'latin1').includes(marker);
+    } catch {
+      // It has gone, or belongs to somebody else, and then it is none of ours.
+      return false;
+    }
+  }).map((entry) => `${entry.pid} ${entry.name}`);
+}
+
+/** Directory of the private runner below `pid`, from its command line. */
+function runnerBelow(pid: number): { readonly pid: number; readonly directory: string } | undefined {
+  for (const child of processesOf(pid, '/nonexistent')) {
+    if (child.parent !== pid) continue;
+    try {
+      const args = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8').split('\0');
+      const directory = args[args.indexOf('--dir') + 1];
+      if (args.includes('--dir') && directory !== undefined) return { pid: child.pid, directory };
+    } catch {
+      // It ended between the two looks.
+    }
+  }
+  return undefined;
+}
+
+describe(`kill -9, ${lane}`, () => {
+  it('of the process that owns a private runner: everything has ended within a second', async () => {
+    let busyRounds = 0;
+    const round = async (index: number): Promise<void> => {
+      const marker = `boxkite-owner-${process.pid}-${index}`;
+      const owner = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', support('busy-owner.ts'), marker], { stdio: ['ignore', 'pipe', 'pipe'] });
+      let complaint = '';
+      owner.stderr.on('data', (chunk) => {
+        complaint += String(chunk);
+      });
+      const exited = once(owner, 'exit');
+      await Promise.race([once(owner.stdout, 'data'), exited]);
+      expect(owner.exitCode, complaint).toBeNull();
+      await sleep(Math.random() * 150);
+      const pid = owner.pid ?? 0;
+      const runner = runnerBelow(pid);
+      const members = family(pid);
+      if (members.length > 2) busyRounds += 1;
+      owner.kill('SIGKILL');
+      const killed = performance.now();
+      await exited;
+      await eventually(() => alive(members).length === 0 && marked(marker).length === 0, 1000, () => JSON.stringify([alive(members), marked(marker)]));
+      expect(performance.now() - killed).toBeLessThan(1500);
+      expect(runner, complaint).toBeDefined();
+      if (runner !== undefined) {
+        await eventually(() => leftovers(runner.pid, runner.directory).length === 0, 1000, () => leftovers(runner.pid, runner.directory).join('\n'));
+        expect(readdirSync(join(runner.directory, '..'))).not.toContain(basename(runner.directory));
+      }
+    };
+    for (let index = 0; index < ROUNDS; index += 5) await Promise.all(Array.from({ length: 5 }, (_, offset) => round(index + offset)));
+    expect(busyRounds).toBeGreaterThan(ROUNDS / 2);
+  }, 120_000);
+
+  it('of a client at the socket: no record is lost', async () => {
+    await using runner = await startRunner();
+    await using sandbox = await runner.create();
+    const program = 'import sys\nfor i in range(30000): sys.stdout.write("%015d\\n" % i)\nsys.exit(7)';
+    let found = 0;
+    const round = async (): Promise<void> => {
+      const client = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', support('reading-client.ts'), runner.socketPath, String(sandbox.number), program], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const exited = once(client, 'exit');
+      await Promise.race([once(client.stdout, 'data'), exited]);
+      expect(client.exitCode).toBeNull();
+      await sleep(Math.random() * 120);
+      client.kill('SIGKILL');
+      await exited;
+    };
+    for (let index = 0; index < ROUNDS; index += 5) {
+      await Promise.all(Array.from({ length: 5 }, round));
+      await eventually(async () => (await runner.client.list()).execs.every((entry) => !entry.attached), 2000, () => 'a dead client is still attached');
+      for (const entry of (await runner.client.list()).execs) {
+        found += 1;
+        await readToEnd(runner, BigInt(entry.exec_id));
+      }
+    }
+    expect(found).toBeGreaterThan(ROUNDS / 2);
+    await eventually(async () => (await runner.client.list()).execs.length === 0, 2000, () => 'records are left');
+    expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
+  }, 120_000);
+
+  it('of the runner: nothing is alive at once, and the next start sweeps the rest', async () => {
+    const dead: { pid: number; base: string }[] = [];
+    try {
+      for (let index = 0; index < ROUNDS; index += 1) {
+        const runner = await startRunner();
+        const sandboxes = await Promise.all([runner.create(), runner.create()]);
+        const running = sandboxes.flatMap((sandbox) => [
+          sandbox.exec({ argv: ['/bin/sh', '-c', 'trap "" TERM HUP; (setsid sleep 60 &); sleep 60'] }).then(collect),
+          sandbox.exec({ argv: ['/bin/cat', '/dev/zero'] }),
+          sandbox.agent().then((agent) => agent.write('/workspace/x', Buffer.alloc(1 << 20))),
+        ]);
+        const settled = Promise.allSettled(running);
+        await sleep(Math.random() * 60);
+        const members = family(runner.pid);
+        await runner.kill();
+        await eventually(() => alive(members).length === 0, 250, () => alive(members).join('\n'));
+        const outcomes = await settled;
+        for (const outcome of outcomes) if (outcome.status === 'rejected') expect.soft(outcome.reason).toSatisfy((error: { code?: string; name?: string }) => error.code === 'runner_lost' || error.name === 'FileAgentDisconnectedError');
+        expect(runner.ended).toEqual({ code: null, signal: 'SIGKILL' });
+        dead.push({ pid: runner.pid, base: runner.place.base });
+      }
+      await using next = await startRunner();
+      await using works = await next.create();
+      expect((await sh(works, 'echo works')).stdout).toBe('works\n');
+      const left = (): readonly string[] => dead.flatMap((one) => leftovers(one.pid, one.base).filter((line) => !line.startsWith(`file ${one.base}`)));
+      await eventually(() => left().length === 0, 3000, () => left().slice(0, 20).join('\n'));
+    } finally {
+      for (const one of dead) rmSync(one.base, { recursive: true, force: true });
+    }
+  }, 120_000);
+
+  it('of the runner: the directory that it left can be used again', async () => {
+    const first = await startRunner();
+    const { base, directory } = first.place;
+    await first.create();
+    await first.kill();
+    try {
+      expect(readdirSync(base)).toContain('runner');
+      const again = await startRunner({ place: first.place });
+      await using sandbox = await again.create();
+      expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
+      await sandbox.destroy();
+      await again[Symbol.asyncDispose]();
+      expect(() => readdirSync(directory)).toThrow();
+    } finally {
+      rmSync(base, { recursive: true, force: true });
+    }
+  });
+
+  it('of PID 1 of an envelope: the exec ends as killed, and the next one works', async () => {
+    await using runner = await startRunner({ blanks: 0 });
+    await using sandbox = await runner.create();
+    for (let index = 0; index < ROUNDS; index += 1) {
+      const handle = await sandbox.exec({ argv: ['/bin/sh', '-c', 'trap "" TERM; (setsid sleep 60 &); echo on; sleep 60'] });
+      await sleep(Math.random() * 30);
+      const inits = initsBelow(runner);
+      expect(inits.length).toBeGreaterThan(0);
+      const members = inits.flatMap(family);
+      for (const pid of inits) process.kill(pid, 'SIGKILL');
+      const { record } = await collect(handle);
+      expect(record).toMatchObject({ end: 'killed', reason: 'init_died', exit_code: null });
+      expect(alive(members)).toEqual([]);
+    }
+    expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
+    expect((await runner.client.list()).sandboxes[0]).toMatchObject({ envelopes: 1, idle: 1 });
+  }, 60_000);
+});
+
+/** PID 1 of each envelope of a runner that runs a command: the last of its pids in nested namespaces is 1. */
+function initsBelow(runner: TestRunner): readonly number[] {
+  const below = processesOf(runner.pid, '/nonexistent');
+  return below.filter((entry) => {
+    try {
+      const ids = /^NSpid:\s+(.*)$/m.exec(readFileSync(`/proc/${entry.pid}/status`, 'utf8'))?.[1]?.split(/\s+/) ?? [];
+      return ids.length > 1 && ids.at(-1) === '1' && below.some((other) => other.parent === entry.pid);
+    } catch {
+      // It has gone.
+      return false;
+    }
+  }).map((entry) => entry.pid);
+}
+
+/** Attaches to a record that a dead client left and reads it: every byte from what was committed on, then the end. */
+async function readToEnd(runner: TestRunner, exec: bigint): Promise<void> {
+  const socket = await runner.connect();
+  socket.write(frame(TYPE.attach, 1, Buffer.concat([u64(exec), Buffer.from([0])])));
+  let next = -1;
+  for await (const one of frames(socket)) {
+    if (one.type === TYPE.attached) next = Number(one.payload.readBigUInt64LE(8));
+    else if (one.type === TYPE.output) {
+      expect(Number(one.payload.readBigUInt64LE(16))).toBe(next);
+      const bytes = one.payload.subarray(24);
+      const wanted = expectedOutput(next, bytes.length);
+      expect(bytes.toString('latin1') === wanted, `bytes from ${next}`).toBe(true);
+      next += bytes.length;
+      socket.write(frame(TYPE.commit, 2, commitPayload(exec, BigInt(next), 0n, false)));
+    } else if (one.type === TYPE.ended) {
+      expect(next).toBe(480_000);
+      expect([one.payload.readUInt8(8), one.payload.readInt32LE(12)]).toEqual([1, 7]);
+      socket.write(frame(TYPE.commit, 3, commitPayload(exec, 0n, 0n, true)));
+      break;
+    } else expect(one.type).toBe(TYPE.attached);
+  }
+  expect(next).toBe(480_000);
+}
+
+function expectedOutput(from: number, length: number): string {
+  const first = Math.floor(from / 16);
+  const last = Math.ceil((from + length) / 16);
+  let text = '';
+  for (let line = first; line < last; line += 1) text += `${String(line).padStart(15, '0')}\n`;
+  return text.slice(from - first * 16, from - first * 16 + length);
+}
