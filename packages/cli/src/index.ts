@@ -1,0 +1,2 @@
+export { runCli } from './cli.ts';
+export type { CommandIo } from './io.ts';

@@ -1,0 +1,108 @@
+/** Examines this machine: what the runner tried here, in plain words, each missing piece with its remedy. */
+import { BoxkiteError } from '@boxkite/protocol';
+import type { ProbeEntry, ProbeReport } from '@boxkite/runner-client';
+import { ADVICE } from './doctor-advice.ts';
+import type { MachineFacts } from './machine-facts.ts';
+import { machineFacts } from './machine-facts.ts';
+import type { RunnerPoolOptions } from './runner-pool.ts';
+import { RunnerPool } from './runner-pool.ts';
+
+/** One finding. */
+export interface DoctorLine {
+  /** The runner's name of it, stable for programs. */
+  readonly name: string;
+  readonly title: string;
+  readonly status: ProbeEntry['status'];
+  /** What it is good for, or what follows from its absence. */
+  readonly means: string;
+  /** What was measured, in the runner's words. */
+  readonly detail: string;
+  /** What to do; `null` where nothing is to be done. */
+  readonly remedy: string | null;
+}
+
+/** All findings about one machine. */
+export interface DoctorReport {
+  /** Whether sandboxes can be made here by this user. */
+  readonly sandboxes: boolean;
+  /** How sandboxes get their ids; `null` where the runner doesn't start. */
+  readonly mode: ProbeReport['mode'] | null;
+  readonly kernel: string;
+  readonly lines: readonly DoctorLine[];
+}
+
+/** Starts a runner, asks what works and ends it. A runner that can't start is a finding, not an error. */
+export async function examineMachine(options: RunnerPoolOptions = {}): Promise<DoctorReport> {
+  const facts = machineFacts();
+  const runners = new RunnerPool({ ...options, blanks: 0 });
+  try {
+    const probe = await runners.get('host').call((client) => client.probe());
+    return reportOf(probe, facts);
+  } catch (error) {
+    if (!(error instanceof BoxkiteError)) throw error;
+    return { sandboxes: false, mode: null, kernel: facts.kernel, lines: [failureLine(error, facts)] };
+  } finally {
+    await runners.close();
+  }
+}
+
+/** The report of what a runner found. */
+export function reportOf(probe: ProbeReport, facts: MachineFacts): DoctorReport {
+  const lines = probe.layers.map((entry) => lineOf(entry, facts));
+  const sandboxes = probe.layers.every(({ name, status }) => status !== 'missing' || ADVICE[name]?.needed !== true);
+  return { sandboxes, mode: probe.mode, kernel: facts.kernel, lines };
+}
+
+function lineOf(entry: ProbeEntry, facts: MachineFacts): DoctorLine {
+  const { name, status, detail } = entry;
+  const advice = ADVICE[name];
+  const missing = status === 'missing';
+  return {
+    name,
+    title: advice?.title ?? name.replaceAll('_', ' '),
+    status,
+    means: (missing ? advice?.without : advice?.means) ?? detail,
+    detail,
+    remedy: missing ? remedyFor(name, facts) : null,
+  };
+}
+
+function remedyFor(name: string, facts: MachineFacts): string | null {
+  return ADVICE[name]?.remedies.find(({ when }) => when === undefined || when(facts))?.text ?? null;
+}
+
+/** The runner names the step at which it gave up, which may be one of the probes. */
+function failureLine(error: BoxkiteError, facts: MachineFacts): DoctorLine {
+  const step = String(error.details['step'] ?? 'runner');
+  return {
+    name: step,
+    title: ADVICE[step]?.title ?? 'the runner',
+    status: 'missing',
+    means: 'No sandbox can be made here.',
+    detail: error.message,
+    remedy: remedyFor(step, facts) ?? remedyFor('user_namespace', facts) ?? error.hint,
+  };
+}
+
+const MODES: Readonly<Record<ProbeReport['mode'], string>> = {
+  root: 'as root, each sandbox with a range of user ids of its own',
+  id_range: 'as an ordinary user, with a range of user ids (newuidmap)',
+  one_id: 'as an ordinary user, with one user id',
+};
+
+const MARKS: Readonly<Record<DoctorLine['status'], string>> = { works: 'ok', missing: 'MISSING', not_needed: '-' };
+
+/** The report for people. */
+export function formatReport(report: DoctorReport): string {
+  const width = Math.max(...report.lines.map(({ title }) => title.length));
+  const lines = report.lines.flatMap(({ title, status, means, detail, remedy }) => {
+    const first = `${MARKS[status].padEnd(7)}  ${title.padEnd(width)}  ${means}`;
+    const indent = ' '.repeat(width + 11);
+    const more = status === 'missing' && detail !== '' && detail !== means ? [`${indent}found: ${detail}`] : [];
+    return [first, ...more, ...(remedy === null ? [] : [`${indent}remedy: ${remedy}`])];
+  });
+  const verdict = report.sandboxes
+    ? `Sandboxes work here, ${report.mode === null ? '' : MODES[report.mode]}.`
+    : 'Sandboxes do NOT work here.';
+  return `${[...lines, '', `${verdict} Kernel ${report.kernel}.`].join('\n')}\n`;
+}

@@ -1,0 +1,97 @@
+/** Turns what a caller asks of a sandbox into the runner's units, with the defaults of this substrate. */
+import { realpathSync, statSync } from 'node:fs';
+import type { SandboxSpec } from '@boxkite/protocol';
+import { BoxkiteError } from '@boxkite/protocol';
+import type { OpenRequest } from '@boxkite/runner-client';
+
+const MIB = 1024 * 1024;
+
+/** What a sandbox gets that asks for nothing. */
+export const DEFAULTS = {
+  memory_mb: 1024,
+  pids: 256,
+  workspace_mb: 1024,
+  inodes: 262_144,
+} as const;
+
+interface Range {
+  readonly least: number;
+  readonly most: number;
+  readonly whole: boolean;
+}
+
+/** What each number may be. The least memory is what PID 1, a shell and one small program need. */
+const RANGES = {
+  memory_mb: { least: 4, most: 16 * 1024 * 1024, whole: true },
+  pids: { least: 2, most: 1_000_000, whole: true },
+  cpus: { least: 0.01, most: 4096, whole: false },
+  workspace_mb: { least: 1, most: 16 * 1024 * 1024, whole: true },
+  inodes: { least: 64, most: 0xffff_ffff, whole: true },
+} as const satisfies Readonly<Partial<Record<keyof SandboxSpec, Range>>>;
+
+function number(spec: SandboxSpec, field: keyof typeof RANGES): number | undefined {
+  const value: unknown = spec[field];
+  if (value === undefined) return undefined;
+  const { least, most, whole }: Range = RANGES[field];
+  if (typeof value === 'number' && value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
+  throw new BoxkiteError(
+    'invalid_request',
+    `${field} is to be ${whole ? 'a whole number' : 'a number'} from ${least} to ${most}`,
+    {
+      hint: `Correct ${field}.`,
+      details: { field },
+    },
+  );
+}
+
+/** The runner's request for a sandbox of its first root. Errors: `invalid_request`. */
+export function openRequest(spec: SandboxSpec): OpenRequest {
+  const memory = number(spec, 'memory_mb');
+  const cpus = number(spec, 'cpus');
+  return {
+    memoryBytes: (memory ?? DEFAULTS.memory_mb) * MIB,
+    workspaceBytes: (number(spec, 'workspace_mb') ?? DEFAULTS.workspace_mb) * MIB,
+    inodes: number(spec, 'inodes') ?? DEFAULTS.inodes,
+    pids: number(spec, 'pids') ?? DEFAULTS.pids,
+    cpuMillis: cpus === undefined ? 0 : Math.round(cpus * 1000),
+    root: 0,
+    fresh: spec.fresh === true,
+    // Asked for by name it is enforced or refused; a default may be measured as `none`.
+    requireMemory: memory !== undefined,
+    requireCpu: cpus !== undefined,
+  };
+}
+
+/** The real path of a directory that a caller named. Errors: `invalid_request` that names the field. */
+export function existingDirectory(path: unknown, field: 'rootfs' | 'copy'): string {
+  if (typeof path !== 'string' || path === '' || path.includes('\0')) {
+    throw new BoxkiteError('invalid_request', `${field} is to be the path of a directory`, { details: { field } });
+  }
+  try {
+    const real = realpathSync(path);
+    if (statSync(real).isDirectory()) return real;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const why = code === 'ENOENT' ? 'is not there' : code === 'EACCES' ? 'may not be read by you' : 'can not be opened';
+    throw new BoxkiteError('invalid_request', `${field}: ${path} ${why}`, {
+      hint: 'Give the path of a directory that exists.',
+      details: { field },
+      cause: error,
+    });
+  }
+  throw new BoxkiteError('invalid_request', `${field}: ${path} is not a directory`, {
+    hint: 'Give the path of a directory.',
+    details: { field },
+  });
+}
+
+/** The runner's `--root` of a spec: `host`, or a real path. Errors: `invalid_request`. */
+export function rootOf(spec: Pick<SandboxSpec, 'rootfs'>): string {
+  if (spec.rootfs === undefined) return 'host';
+  const real = existingDirectory(spec.rootfs, 'rootfs');
+  if (real !== '/') return real;
+  throw new BoxkiteError('invalid_request', 'rootfs: / would show all files of this machine to the sandbox', {
+    hint: "Leave it out to use the host's programs without its other files.",
+    details: { field: 'rootfs' },
+  });
+}

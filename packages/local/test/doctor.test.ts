@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { formatReport, reportOf } from '../src/doctor.ts';
+import type { MachineFacts } from '../src/machine-facts.ts';
+
+const facts: MachineFacts = {
+  uid: 1000,
+  user: 'someone',
+  kernel: '6.1.0',
+  container: false,
+  systemd: true,
+  newuidmap: false,
+  subordinateIds: false,
+  sysctl: { unprivileged_userns_clone: null, apparmor_restrict_unprivileged_userns: null, max_user_namespaces: '1000' },
+};
+
+const ok = (name: string) => ({ name, status: 'works' as const, detail: '' });
+const missing = (name: string) => ({ name, status: 'missing' as const, detail: 'it was refused' });
+
+test('a machine where all works says so', () => {
+  const report = reportOf({ mode: 'root', layers: [ok('seccomp'), ok('memory')] }, facts);
+  expect(report.sandboxes).toBe(true);
+  expect(report.lines.every(({ remedy }) => remedy === null)).toBe(true);
+  expect(formatReport(report)).toContain('Sandboxes work here, as root');
+});
+
+test('a missing needed layer means no sandboxes; one that is not needed does not', () => {
+  expect(reportOf({ mode: 'one_id', layers: [missing('seccomp')] }, facts).sandboxes).toBe(false);
+  expect(reportOf({ mode: 'one_id', layers: [missing('landlock'), missing('memory')] }, facts).sandboxes).toBe(true);
+});
+
+test.each([
+  ['id_range', facts, 'apt-get install uidmap'],
+  ['id_range', { ...facts, newuidmap: true }, 'usermod --add-subuids'],
+  ['memory', facts, 'Delegate=yes'],
+  ['memory', { ...facts, container: true }, '--cgroupns=private'],
+  ['proc', { ...facts, container: true }, 'systempaths=unconfined'],
+  [
+    'user_namespace',
+    { ...facts, sysctl: { ...facts.sysctl, unprivileged_userns_clone: '0' } },
+    'unprivileged_userns_clone=1',
+  ],
+  ['user_namespace', { ...facts, sysctl: { ...facts.sysctl, apparmor_restrict_unprivileged_userns: '1' } }, 'apparmor'],
+] as const)('%s: the remedy fits the machine', (name, machine, text) => {
+  const report = reportOf({ mode: 'one_id', layers: [missing(name)] }, machine);
+  expect(report.lines[0]?.remedy).toContain(text);
+  expect(formatReport(report)).toContain(text);
+  expect(formatReport(report)).toContain('it was refused');
+});
+
+test('a probe that is new to this version is shown in its own words', () => {
+  const report = reportOf({ mode: 'root', layers: [missing('new_thing')] }, facts);
+  expect(report.lines[0]).toMatchObject({ title: 'new thing', means: 'it was refused', remedy: null });
+});
