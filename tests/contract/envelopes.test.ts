@@ -1,11 +1,24 @@
 /** The rules of reuse: when an envelope is kept and when it is never seen again. One is recognised by its namespaces' inodes. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ExecRequest } from '@boxkite/protocol';
-import { collect, eventually, lane, startRunner, startStaying, type TestRunner, type TestSandbox } from '@boxkite/testing';
+
 import { cpus } from 'node:os';
+import type { ExecRequest } from '@boxkite/protocol';
+import {
+  collect,
+  eventually,
+  lane,
+  startRunner,
+  startStaying,
+  type TestRunner,
+  type TestSandbox,
+} from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 /** Runs a command and names the envelope that it ran in. */
-async function envelopeOf(sandbox: TestSandbox, argv: readonly string[], options: Omit<ExecRequest, 'argv'> = {}): Promise<string> {
+async function envelopeOf(
+  sandbox: TestSandbox,
+  argv: readonly string[],
+  options: Omit<ExecRequest, 'argv'> = {},
+): Promise<string> {
   const { record } = await collect(await sandbox.exec({ timeout_ms: 20_000, ...options, argv }));
   return nameOf(record.effective.namespaces);
 }
@@ -25,13 +38,21 @@ const LEAVES: Readonly<Record<string, readonly string[]>> = {
   'a System V semaphore set': script('import ctypes; print(ctypes.CDLL(None).semget(99, 1, 0o1666))'),
   'a System V queue': script('import ctypes; print(ctypes.CDLL(None).msgget(99, 0o1666))'),
   'a daemon': ['/bin/sh', '-c', 'setsid sleep 100 >/dev/null 2>&1 &'],
-  'a daemon that ignores signals': script('import os, signal, time\nif os.fork() == 0:\n os.setsid()\n signal.signal(15, signal.SIG_IGN)\n if os.fork() == 0: time.sleep(100)\n os._exit(0)\ntime.sleep(0.1)'),
-  'a listener with its abstract name': script('import os, socket, time\ns = socket.socket(socket.AF_UNIX); s.bind("\\0left"); s.listen()\nif os.fork() == 0: time.sleep(100)'),
-  'a TCP connection that waits for its end': script('import socket\ns = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); c = socket.create_connection(s.getsockname()); a, _ = s.accept(); c.close(); a.close()'),
+  'a daemon that ignores signals': script(
+    'import os, signal, time\nif os.fork() == 0:\n os.setsid()\n signal.signal(15, signal.SIG_IGN)\n if os.fork() == 0: time.sleep(100)\n os._exit(0)\ntime.sleep(0.1)',
+  ),
+  'a listener with its abstract name': script(
+    'import os, socket, time\ns = socket.socket(socket.AF_UNIX); s.bind("\\0left"); s.listen()\nif os.fork() == 0: time.sleep(100)',
+  ),
+  'a TCP connection that waits for its end': script(
+    'import socket\ns = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); c = socket.create_connection(s.getsockname()); a, _ = s.accept(); c.close(); a.close()',
+  ),
 };
 
 /** Looks for anything that another command left. */
-const LOOK = script('import os\nprint(os.listdir("/dev/shm"), [len(open("/proc/sysvipc/" + k).readlines()) for k in ("shm", "sem", "msg")], sorted(p for p in os.listdir("/proc") if p.isdigit() and p not in ("1", str(os.getpid()))), open("/proc/net/unix").readlines()[1:], open("/proc/net/tcp").readlines()[1:])');
+const LOOK = script(
+  'import os\nprint(os.listdir("/dev/shm"), [len(open("/proc/sysvipc/" + k).readlines()) for k in ("shm", "sem", "msg")], sorted(p for p in os.listdir("/proc") if p.isdigit() and p not in ("1", str(os.getpid()))), open("/proc/net/unix").readlines()[1:], open("/proc/net/tcp").readlines()[1:])',
+);
 const NOTHING = '[] [1, 1, 1] [] [] []\n';
 
 describe(`envelopes, ${lane}`, () => {
@@ -58,7 +79,9 @@ describe(`envelopes, ${lane}`, () => {
     const { stdout, record } = await collect(await sandbox.exec({ argv: LOOK }));
     expect(stdout).toBe(NOTHING);
     expect(nameOf(record.effective.namespaces)).not.toBe(dirty);
-    const { envelopes, idle } = (await runner.client.list()).sandboxes.find((entry) => entry.sandbox === sandbox.number) ?? { envelopes: 0, idle: 0 };
+    const { envelopes, idle } = (await runner.client.list()).sandboxes.find(
+      (entry) => entry.sandbox === sandbox.number,
+    ) ?? { envelopes: 0, idle: 0 };
     expect([envelopes, idle]).toEqual([1, 1]);
   });
 
@@ -75,14 +98,18 @@ describe(`envelopes, ${lane}`, () => {
     }
     await using left = await runner.create();
     await using right = await runner.create();
-    const names = await Promise.all([left, right].flatMap((sandbox) => Array.from({ length: 4 }, () => envelopeOf(sandbox, ['/bin/sleep', '0.2']))));
+    const names = await Promise.all(
+      [left, right].flatMap((sandbox) => Array.from({ length: 4 }, () => envelopeOf(sandbox, ['/bin/sleep', '0.2']))),
+    );
     expect(new Set(names).size).toBe(8);
   });
 
   it('are never shared by two running commands', async () => {
     await using sandbox = await runner.create();
     for (let round = 0; round < 3; round += 1) {
-      const staying = await Promise.all(Array.from({ length: 12 }, () => startStaying(sandbox, ['/bin/sh', '-c', 'echo on; cat'])));
+      const staying = await Promise.all(
+        Array.from({ length: 12 }, () => startStaying(sandbox, ['/bin/sh', '-c', 'echo on; cat'])),
+      );
       const names = staying.map(({ handle }) => nameOf(handle.effective.namespaces));
       expect(new Set(names).size).toBe(12);
       await Promise.all(staying.map((one) => one.finish()));
@@ -110,20 +137,31 @@ describe(`envelopes, ${lane}`, () => {
     await using sandbox = await runner.create();
     await envelopeOf(sandbox, CLEAN);
     const controller = new AbortController();
-    const handle = await sandbox.exec({ argv: ['/bin/sleep', '30'], ...(how === 'timeout' ? { timeout_ms: 100 } : {}) }, controller.signal);
+    const handle = await sandbox.exec(
+      { argv: ['/bin/sleep', '30'], ...(how === 'timeout' ? { timeout_ms: 100 } : {}) },
+      controller.signal,
+    );
     if (how === 'kill') await handle.kill();
     if (how === 'abort') controller.abort();
     expect((await collect(handle)).record.end).toBe(how === 'timeout' ? 'timed_out' : 'killed');
-    expect((await runner.client.list()).sandboxes.find((entry) => entry.sandbox === sandbox.number)).toMatchObject({ envelopes: 0, idle: 0 });
+    expect((await runner.client.list()).sandboxes.find((entry) => entry.sandbox === sandbox.number)).toMatchObject({
+      envelopes: 0,
+      idle: 0,
+    });
     expect((await collect(await sandbox.exec({ argv: LOOK }))).stdout).toBe(NOTHING);
   });
 
   it('vanish after an idle time, and come back when needed', async () => {
     await using sandbox = await runner.create();
     await Promise.all(Array.from({ length: 5 }, () => envelopeOf(sandbox, ['/bin/sleep', '0.1'])));
-    const count = async (): Promise<number> => (await runner.client.list()).sandboxes.find((entry) => entry.sandbox === sandbox.number)?.envelopes ?? -1;
+    const count = async (): Promise<number> =>
+      (await runner.client.list()).sandboxes.find((entry) => entry.sandbox === sandbox.number)?.envelopes ?? -1;
     expect(await count()).toBeGreaterThan(0);
-    await eventually(async () => (await count()) === 0, 5000, () => 'envelopes are left');
+    await eventually(
+      async () => (await count()) === 0,
+      5000,
+      () => 'envelopes are left',
+    );
     await envelopeOf(sandbox, ['/bin/true']);
     expect(await count()).toBe(1);
   });
@@ -131,7 +169,9 @@ describe(`envelopes, ${lane}`, () => {
   it('are at most k when idle, and never make a command wait', async () => {
     await using sandbox = await runner.create();
     const most = Math.max(16, 4 * cpus().length);
-    const staying = await Promise.all(Array.from({ length: most + 8 }, () => startStaying(sandbox, ['/bin/sh', '-c', 'echo on; cat'])));
+    const staying = await Promise.all(
+      Array.from({ length: most + 8 }, () => startStaying(sandbox, ['/bin/sh', '-c', 'echo on; cat'])),
+    );
     await Promise.all(staying.map((one) => one.finish()));
     const entry = (await runner.client.list()).sandboxes.find((one) => one.sandbox === sandbox.number);
     expect(entry?.envelopes).toBeLessThanOrEqual(most);
@@ -141,7 +181,13 @@ describe(`envelopes, ${lane}`, () => {
   it('keep terminals, groups and descriptors of one command from the next', async () => {
     await using sandbox = await runner.create();
     await collect(await sandbox.exec({ argv: ['/bin/sh', '-c', 'echo x'], tty: { columns: 80, rows: 24 } }));
-    const { stdout } = await collect(await sandbox.exec({ argv: script('import os\nprint(os.listdir("/dev/pts"), os.getsid(0) == os.getpid())\ntry: open("/dev/tty")\nexcept OSError as e: print(e.errno)\nprint(os.umask(0), os.getpriority(0, 0))') }));
+    const { stdout } = await collect(
+      await sandbox.exec({
+        argv: script(
+          'import os\nprint(os.listdir("/dev/pts"), os.getsid(0) == os.getpid())\ntry: open("/dev/tty")\nexcept OSError as e: print(e.errno)\nprint(os.umask(0), os.getpriority(0, 0))',
+        ),
+      }),
+    );
     expect(stdout).toBe("['ptmx'] True\n6\n18 0\n");
   });
 });

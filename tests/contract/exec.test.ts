@@ -1,7 +1,18 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ExecEvent } from '@boxkite/protocol';
-import { collect, lane, python, run, sh, sleep, startRunner, startStaying, type TestRunner, type TestSandbox } from '@boxkite/testing';
+import {
+  collect,
+  lane,
+  python,
+  run,
+  sh,
+  sleep,
+  startRunner,
+  startStaying,
+  type TestRunner,
+  type TestSandbox,
+} from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 describe(`exec, ${lane}`, () => {
   let runner: TestRunner;
@@ -45,7 +56,9 @@ describe(`exec, ${lane}`, () => {
       const program = 'import os\nfor _ in range(3): os.fork()\nwhile True: pass';
       const started = performance.now();
       if (lane !== 'root') {
-        await expect(python(sandbox, program, { limits: { cpu_ms: 400 } })).rejects.toMatchObject({ code: 'isolation_unavailable' });
+        await expect(python(sandbox, program, { limits: { cpu_ms: 400 } })).rejects.toMatchObject({
+          code: 'isolation_unavailable',
+        });
         return;
       }
       const { record } = await python(sandbox, program, { limits: { cpu_ms: 400 } });
@@ -71,16 +84,17 @@ describe(`exec, ${lane}`, () => {
     });
 
     it('with every daemon dead before a deadline is answered', async () => {
-      const daemon = 'import os, signal, sys, time\n'
-        + 'for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT): signal.signal(n, signal.SIG_IGN)\n'
-        + 'print("started", flush=True)\n'
-        + 'for _ in range(3):\n'
-        + '    if os.fork() == 0:\n'
-        + '        os.setsid()\n'
-        + '        if os.fork(): os._exit(0)\n'
-        + '        while True:\n'
-        + '            open("/workspace/beat", "a").write(str(time.time()) + "\\n"); time.sleep(0.005)\n'
-        + 'time.sleep(30)';
+      const daemon =
+        'import os, signal, sys, time\n' +
+        'for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT): signal.signal(n, signal.SIG_IGN)\n' +
+        'print("started", flush=True)\n' +
+        'for _ in range(3):\n' +
+        '    if os.fork() == 0:\n' +
+        '        os.setsid()\n' +
+        '        if os.fork(): os._exit(0)\n' +
+        '        while True:\n' +
+        '            open("/workspace/beat", "a").write(str(time.time()) + "\\n"); time.sleep(0.005)\n' +
+        'time.sleep(30)';
       const { record, stdout } = await python(sandbox, daemon, { timeout_ms: 500 });
       expect(record.end).toBe('timed_out');
       expect(stdout).toBe('started\n');
@@ -143,20 +157,38 @@ describe(`exec, ${lane}`, () => {
     const tty = { columns: 100, rows: 30 };
 
     it('is one on all three descriptors, of the size that was asked for', async () => {
-      const { stdout } = await python(sandbox, 'import os, sys\nprint([os.isatty(n) for n in range(3)], os.get_terminal_size(), os.ttyname(0) == os.ttyname(2))\nopen("/dev/tty", "w").write("through tty\\n")\nprint(os.getsid(0) == os.getpid(), os.tcgetpgrp(0) == os.getpgrp())', { tty });
+      const { stdout } = await python(
+        sandbox,
+        'import os, sys\nprint([os.isatty(n) for n in range(3)], os.get_terminal_size(), os.ttyname(0) == os.ttyname(2))\nopen("/dev/tty", "w").write("through tty\\n")\nprint(os.getsid(0) == os.getpid(), os.tcgetpgrp(0) == os.getpgrp())',
+        { tty },
+      );
       expect(stdout).toContain('[True, True, True] os.terminal_size(columns=100, lines=30) True');
       expect(stdout).toContain('through tty');
       expect(stdout).toContain('True True');
     });
 
     it('changes its size and says so', async () => {
-      const staying = await startStaying(sandbox, ['/usr/bin/python3', '-I', '-S', '-c', 'import os, signal, time\ndef changed(*_):\n  print(os.get_terminal_size(), flush=True); os._exit(0)\nsignal.signal(signal.SIGWINCH, changed)\nprint("ready", flush=True)\ntime.sleep(20)'], { tty });
+      const staying = await startStaying(
+        sandbox,
+        [
+          '/usr/bin/python3',
+          '-I',
+          '-S',
+          '-c',
+          'import os, signal, time\ndef changed(*_):\n  print(os.get_terminal_size(), flush=True); os._exit(0)\nsignal.signal(signal.SIGWINCH, changed)\nprint("ready", flush=True)\ntime.sleep(20)',
+        ],
+        { tty },
+      );
       await staying.handle.resize(133, 44);
       expect((await staying.drain()).stdout).toContain('columns=133, lines=44');
     });
 
     it('turns Ctrl-C into an interrupt and Ctrl-D into the end of input', async () => {
-      const interrupted = await startStaying(sandbox, ['/bin/sh', '-c', 'trap "echo caught; exit 7" INT; echo ready; while :; do sleep 0.05; done'], { tty });
+      const interrupted = await startStaying(
+        sandbox,
+        ['/bin/sh', '-c', 'trap "echo caught; exit 7" INT; echo ready; while :; do sleep 0.05; done'],
+        { tty },
+      );
       await interrupted.handle.write(Buffer.from('\u0003'));
       const { stdout, record } = await interrupted.drain();
       expect(stdout).toContain('caught');
@@ -167,7 +199,11 @@ describe(`exec, ${lane}`, () => {
     });
 
     it('has job control', async () => {
-      const shell = await startStaying(sandbox, ['/bin/bash', '--norc', '-i', '-c', 'echo ready; set -m; sleep 30 & jobs; fg'], { tty, env: { PS1: '' } });
+      const shell = await startStaying(
+        sandbox,
+        ['/bin/bash', '--norc', '-i', '-c', 'echo ready; set -m; sleep 30 & jobs; fg'],
+        { tty, env: { PS1: '' } },
+      );
       await shell.until('sleep 30 &');
       await sleep(200);
       await shell.handle.write(Buffer.from('\u0003'));
@@ -177,7 +213,9 @@ describe(`exec, ${lane}`, () => {
     });
 
     it('ends with its command, and its output is complete', async () => {
-      const { stdout, record } = await sh(sandbox, 'i=0; while [ $i -lt 3000 ]; do echo "line $i"; i=$((i+1)); done', { tty });
+      const { stdout, record } = await sh(sandbox, 'i=0; while [ $i -lt 3000 ]; do echo "line $i"; i=$((i+1)); done', {
+        tty,
+      });
       expect(record.exit_code).toBe(0);
       expect(stdout.endsWith('line 2999\r\n')).toBe(true);
       expect(stdout.split('\r\n').length).toBe(3001);
@@ -186,7 +224,11 @@ describe(`exec, ${lane}`, () => {
 
   describe('signals', () => {
     it('reach the command and its process group', async () => {
-      const staying = await startStaying(sandbox, ['/bin/sh', '-c', 'trap "echo got; exit 9" USR1; echo ready; while :; do sleep 0.05; done']);
+      const staying = await startStaying(sandbox, [
+        '/bin/sh',
+        '-c',
+        'trap "echo got; exit 9" USR1; echo ready; while :; do sleep 0.05; done',
+      ]);
       await staying.handle.signal('SIGUSR1');
       const { stdout, record } = await staying.drain();
       expect(stdout).toBe('ready\ngot\n');
@@ -202,29 +244,39 @@ describe(`exec, ${lane}`, () => {
 
   describe('output', () => {
     it('is byte-exact on both streams, in order, with offsets', async () => {
-      const { stdoutBytes, stderr, record } = await python(sandbox, 'import sys\nfor i in range(2000):\n sys.stdout.buffer.write(bytes([i % 256]) * 1000)\n sys.stderr.write("%d\\n" % i)');
+      const { stdoutBytes, stderr, record } = await python(
+        sandbox,
+        'import sys\nfor i in range(2000):\n sys.stdout.buffer.write(bytes([i % 256]) * 1000)\n sys.stderr.write("%d\\n" % i)',
+      );
       const expected = Buffer.concat(Array.from({ length: 2000 }, (_, index) => Buffer.alloc(1000, index % 256)));
       expect(stdoutBytes.equals(expected)).toBe(true);
       expect(stderr.split('\n').length).toBe(2001);
       expect(record).toMatchObject({ stdout_bytes: 2_000_000, stderr_bytes: Buffer.byteLength(stderr) });
     });
 
-    it.each(['block', 'drop'] as const)('of 200 MB is complete for a reader that is there, with %s', async (overflow) => {
-      const handle = await sandbox.exec({ argv: ['/usr/bin/head', '-c', '200000000', '/dev/zero'], overflow });
-      let bytes = 0;
-      let end: ExecEvent | undefined;
-      for await (const event of handle) {
-        if (event.type === 'output') {
-          expect(event.offset).toBe(bytes);
-          bytes += event.data.length;
-        } else end = event;
-      }
-      expect(bytes).toBe(200_000_000);
-      expect(end).toMatchObject({ type: 'ended', record: { end: 'exited', stdout_bytes: 200_000_000 } });
-    });
+    it.each(['block', 'drop'] as const)(
+      'of 200 MB is complete for a reader that is there, with %s',
+      async (overflow) => {
+        const handle = await sandbox.exec({ argv: ['/usr/bin/head', '-c', '200000000', '/dev/zero'], overflow });
+        let bytes = 0;
+        let end: ExecEvent | undefined;
+        for await (const event of handle) {
+          if (event.type === 'output') {
+            expect(event.offset).toBe(bytes);
+            bytes += event.data.length;
+          } else end = event;
+        }
+        expect(bytes).toBe(200_000_000);
+        expect(end).toMatchObject({ type: 'ended', record: { end: 'exited', stdout_bytes: 200_000_000 } });
+      },
+    );
 
     it('up to a deadline is in the answer', async () => {
-      const { stdout, record } = await python(sandbox, 'import sys, time\nsys.stdout.write("x" * 500000 + "END"); sys.stdout.flush(); time.sleep(30)', { timeout_ms: 700 });
+      const { stdout, record } = await python(
+        sandbox,
+        'import sys, time\nsys.stdout.write("x" * 500000 + "END"); sys.stdout.flush(); time.sleep(30)',
+        { timeout_ms: 700 },
+      );
       expect(record.end).toBe('timed_out');
       expect(stdout.length).toBe(500_003);
       expect(stdout.endsWith('END')).toBe(true);
@@ -243,33 +295,53 @@ describe(`exec, ${lane}`, () => {
   describe('refuses', () => {
     it('a command that does not exist and one that is no program', async () => {
       await expect(run(sandbox, ['boxkite-no-such-command'])).rejects.toMatchObject({ code: 'command_not_found' });
-      await expect(run(sandbox, ['/usr/bin/boxkite-no-such-command'])).rejects.toMatchObject({ code: 'command_not_found' });
+      await expect(run(sandbox, ['/usr/bin/boxkite-no-such-command'])).rejects.toMatchObject({
+        code: 'command_not_found',
+      });
       await expect(run(sandbox, ['/etc/passwd'])).rejects.toMatchObject({ code: 'not_executable' });
       await expect(run(sandbox, ['/usr/bin'])).rejects.toMatchObject({ code: 'not_executable' });
     });
 
     it('a directory that is not there', async () => {
-      await expect(run(sandbox, ['/bin/true'], { cwd: '/workspace/none' })).rejects.toMatchObject({ code: 'bad_directory' });
-      await expect(run(sandbox, ['/bin/true'], { cwd: '/etc/passwd' })).rejects.toMatchObject({ code: 'bad_directory' });
+      await expect(run(sandbox, ['/bin/true'], { cwd: '/workspace/none' })).rejects.toMatchObject({
+        code: 'bad_directory',
+      });
+      await expect(run(sandbox, ['/bin/true'], { cwd: '/etc/passwd' })).rejects.toMatchObject({
+        code: 'bad_directory',
+      });
     });
 
     it('a NUL in arguments, environment and directory', async () => {
       await expect(run(sandbox, ['/bin/echo', 'a\0b'])).rejects.toMatchObject({ code: 'invalid_request' });
-      await expect(run(sandbox, ['/bin/echo'], { env: { NAME: 'a\0b' } })).rejects.toMatchObject({ code: 'invalid_request' });
-      await expect(run(sandbox, ['/bin/echo'], { env: { 'NA=ME': 'x' } })).rejects.toMatchObject({ code: 'invalid_request' });
-      await expect(run(sandbox, ['/bin/echo'], { cwd: '/work\0space' })).rejects.toMatchObject({ code: 'invalid_request' });
+      await expect(run(sandbox, ['/bin/echo'], { env: { NAME: 'a\0b' } })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
+      await expect(run(sandbox, ['/bin/echo'], { env: { 'NA=ME': 'x' } })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
+      await expect(run(sandbox, ['/bin/echo'], { cwd: '/work\0space' })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
       await expect(run(sandbox, [])).rejects.toMatchObject({ code: 'invalid_request' });
     });
 
     it('200 MB of arguments, and runs 100,000 short ones', async () => {
-      await expect(run(sandbox, ['/bin/true', ...Array.from({ length: 200 }, () => 'x'.repeat(1_000_000))])).rejects.toMatchObject({ code: 'argument_list_too_long' });
-      await expect(run(sandbox, ['/bin/true', 'x'.repeat(300_000)])).rejects.toMatchObject({ code: 'argument_list_too_long' });
-      const { stdout } = await python(sandbox, 'import sys; print(len(sys.argv), sys.argv[100000])', { args: Array.from({ length: 100_000 }, (_, index) => `a${index}`) });
+      await expect(
+        run(sandbox, ['/bin/true', ...Array.from({ length: 200 }, () => 'x'.repeat(1_000_000))]),
+      ).rejects.toMatchObject({ code: 'argument_list_too_long' });
+      await expect(run(sandbox, ['/bin/true', 'x'.repeat(300_000)])).rejects.toMatchObject({
+        code: 'argument_list_too_long',
+      });
+      const { stdout } = await python(sandbox, 'import sys; print(len(sys.argv), sys.argv[100000])', {
+        args: Array.from({ length: 100_000 }, (_, index) => `a${index}`),
+      });
       expect(stdout).toBe('100001 a99999\n');
     });
 
     it('an abort before the start, and kills on one after it', async () => {
-      await expect(sandbox.exec({ argv: ['/bin/true'] }, AbortSignal.abort())).rejects.toMatchObject({ code: 'aborted' });
+      await expect(sandbox.exec({ argv: ['/bin/true'] }, AbortSignal.abort())).rejects.toMatchObject({
+        code: 'aborted',
+      });
       const controller = new AbortController();
       const handle = await sandbox.exec({ argv: ['/bin/sleep', '30'] }, controller.signal);
       controller.abort();
@@ -277,7 +349,9 @@ describe(`exec, ${lane}`, () => {
     });
 
     it('what is not known', async () => {
-      await expect(runner.client.exec(987_654_321n, { argv: ['/bin/true'] })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(runner.client.exec(987_654_321n, { argv: ['/bin/true'] })).rejects.toMatchObject({
+        code: 'not_found',
+      });
       await expect(runner.client.attach('987654321')).rejects.toMatchObject({ code: 'not_found' });
       await runner.client.closeSandbox(987_654_321n);
       const gone = await runner.create();
@@ -288,7 +362,8 @@ describe(`exec, ${lane}`, () => {
 
   describe('limits', () => {
     it('of processes bind one command', async () => {
-      const source = 'import os, signal\ncount = 0\nfor _ in range(200):\n    try: pid = os.fork()\n    except OSError: break\n    if pid == 0: signal.pause()\n    count += 1\nprint(count)';
+      const source =
+        'import os, signal\ncount = 0\nfor _ in range(200):\n    try: pid = os.fork()\n    except OSError: break\n    if pid == 0: signal.pause()\n    count += 1\nprint(count)';
       const { stdout, record } = await python(sandbox, source, { limits: { pids: 20 } });
       expect(Number(stdout)).toBeLessThanOrEqual(20);
       expect(Number(stdout)).toBeGreaterThan(10);
@@ -299,7 +374,9 @@ describe(`exec, ${lane}`, () => {
     it('of memory bind one command, or are refused', async () => {
       const source = 'x = bytearray(150 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint("done")';
       if (lane !== 'root') {
-        await expect(python(sandbox, source, { limits: { memory_mb: 64 } })).rejects.toMatchObject({ code: 'isolation_unavailable' });
+        await expect(python(sandbox, source, { limits: { memory_mb: 64 } })).rejects.toMatchObject({
+          code: 'isolation_unavailable',
+        });
         return;
       }
       const small = await python(sandbox, source, { limits: { memory_mb: 64 } });
@@ -312,7 +389,9 @@ describe(`exec, ${lane}`, () => {
     });
 
     it('used up inside (descriptors, inotify, pipes, sockets, threads, keys) harm nothing outside', async () => {
-      const { record, stdout } = await python(sandbox, `
+      const { record, stdout } = await python(
+        sandbox,
+        `
 import ctypes, os, socket, threading
 libc = ctypes.CDLL(None)
 held = []
@@ -334,7 +413,8 @@ for fd in range(3, 4096):
 print(fill(lambda: threading.Thread(target=event.wait, daemon=True).start() or 1, 1000))
 print(fill(lambda: os.open('/dev/null', 0)), flush=True)
 os._exit(0)
-`);
+`,
+      );
       expect(record.exit_code, stdout).toBe(0);
       const counts = stdout.trim().split('\n').map(Number);
       expect(counts[1]).toBeGreaterThan(10);
@@ -348,7 +428,9 @@ os._exit(0)
 
   it('runs 200 at once in one sandbox', async () => {
     const outcomes = await Promise.all(Array.from({ length: 200 }, (_, index) => sh(sandbox, `echo ${index}`)));
-    expect(outcomes.map((outcome) => outcome.stdout.trim()).toSorted((a, b) => Number(a) - Number(b))).toEqual(Array.from({ length: 200 }, (_, index) => String(index)));
+    expect(outcomes.map((outcome) => outcome.stdout.trim()).toSorted((a, b) => Number(a) - Number(b))).toEqual(
+      Array.from({ length: 200 }, (_, index) => String(index)),
+    );
     expect(outcomes.every((outcome) => outcome.record.end === 'exited')).toBe(true);
   });
 
@@ -358,11 +440,15 @@ os._exit(0)
     const closes = Array.from({ length: 20 }, () => runner.client.closeSandbox(other.number));
     await Promise.all([...closes, staying.drain()]);
     expect((await runner.client.list()).sandboxes.some((entry) => entry.sandbox === other.number)).toBe(false);
-    await expect(other.exec({ argv: ['/bin/true'] })).rejects.toMatchObject({ code: expect.stringMatching(/^(not_found|closing)$/) });
+    await expect(other.exec({ argv: ['/bin/true'] })).rejects.toMatchObject({
+      code: expect.stringMatching(/^(not_found|closing)$/),
+    });
   });
 
   it('has the environment that was given added to the fixed one', async () => {
-    const { stdout } = await run(sandbox, ['/usr/bin/env'], { env: { GIVEN: 'value with spaces and "quotes"', PATH: '/usr/bin' } });
+    const { stdout } = await run(sandbox, ['/usr/bin/env'], {
+      env: { GIVEN: 'value with spaces and "quotes"', PATH: '/usr/bin' },
+    });
     expect(stdout).toContain('GIVEN=value with spaces and "quotes"\n');
     expect(stdout).toContain('PATH=/usr/bin\n');
     expect(stdout).toContain('HOME=/workspace\n');

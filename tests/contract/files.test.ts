@@ -1,22 +1,27 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocalProvider } from '@boxkite/local';
 import type { SandboxPort, SandboxProvider } from '@boxkite/protocol';
 import { lane, nativeProgram, sh, sleep } from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 describe(`files, ${lane}`, () => {
   let provider: SandboxProvider;
   let sandbox: SandboxPort;
 
   beforeAll(async () => {
-    provider = createLocalProvider({ binaries: { runner: nativeProgram('boxkite-runner'), agent: nativeProgram('boxkite-agent') } });
+    provider = createLocalProvider({
+      binaries: { runner: nativeProgram('boxkite-runner'), agent: nativeProgram('boxkite-agent') },
+    });
     sandbox = await provider.create({ workspace_mb: 96 });
   });
   afterAll(async () => {
     await provider?.close();
   });
 
-  const read = async (path: string, range?: { readonly offset?: number; readonly length?: number }): Promise<Buffer> => {
+  const read = async (
+    path: string,
+    range?: { readonly offset?: number; readonly length?: number },
+  ): Promise<Buffer> => {
     const chunks: Uint8Array[] = [];
     for await (const chunk of sandbox.files.read(path, range)) chunks.push(chunk);
     return Buffer.concat(chunks);
@@ -71,7 +76,8 @@ describe(`files, ${lane}`, () => {
       }
       return count;
     })();
-    for (let index = 0; index < 100; index += 1) await sandbox.files.write('/workspace/atomic', Buffer.alloc(50_000, index % 2 === 0 ? 'b' : 'c'));
+    for (let index = 0; index < 100; index += 1)
+      await sandbox.files.write('/workspace/atomic', Buffer.alloc(50_000, index % 2 === 0 ? 'b' : 'c'));
     running = false;
     expect(await reads).toBeGreaterThan(5);
     expect((await sh(sandbox, 'ls -A /workspace | grep -c tmp')).stdout).toBe('0\n');
@@ -80,13 +86,21 @@ describe(`files, ${lane}`, () => {
   it('sets modes, says what things are', async () => {
     await sandbox.files.write('/workspace/tool', Buffer.from('#!/bin/sh\necho ran\n'), { mode: 0o755 });
     expect((await sh(sandbox, './tool; ln -s tool link; mkfifo pipe')).stdout).toBe('ran\n');
-    expect(await sandbox.files.stat('/workspace/tool')).toMatchObject({ type: 'file', size: 19, mode: 0o755, name: 'tool', path: '/workspace/tool' });
+    expect(await sandbox.files.stat('/workspace/tool')).toMatchObject({
+      type: 'file',
+      size: 19,
+      mode: 0o755,
+      name: 'tool',
+      path: '/workspace/tool',
+    });
     expect(Math.abs((await sandbox.files.stat('/workspace/tool')).modified_ms - Date.now())).toBeLessThan(60_000);
     expect(await sandbox.files.stat('/workspace/a')).toMatchObject({ type: 'directory' });
     const entries = await list('/workspace');
     expect(entries).toContain('symlink link');
     expect(entries).toContain('other pipe');
-    await sandbox.files.write('/workspace/setuid', Buffer.from('x'), { mode: 0o4755 }).catch((error: unknown) => expect(error).toMatchObject({ code: 'invalid_request' }));
+    await sandbox.files
+      .write('/workspace/setuid', Buffer.from('x'), { mode: 0o4755 })
+      .catch((error: unknown) => expect(error).toMatchObject({ code: 'invalid_request' }));
     expect((await sh(sandbox, 'find /workspace -perm /6000')).stdout).toBe('');
   });
 
@@ -122,7 +136,11 @@ describe(`files, ${lane}`, () => {
       ['uploads', sandbox.files.write('/mnt/user-data/uploads/x', Buffer.from('x')), 'read_only'],
       ['skills', sandbox.files.write('/mnt/skills/x', Buffer.from('x')), 'read_only'],
       ['long name', sandbox.files.write(`/workspace/${'n'.repeat(300)}`, Buffer.from('x')), 'name_too_long'],
-      ['no parents', sandbox.files.write('/workspace/no/parent', Buffer.from('x'), { parents: false }), 'file_not_found'],
+      [
+        'no parents',
+        sandbox.files.write('/workspace/no/parent', Buffer.from('x'), { parents: false }),
+        'file_not_found',
+      ],
       ['write to a directory', sandbox.files.write('/workspace/a', Buffer.from('x')), 'is_directory'],
       ['NUL', read('/workspace/a\0b'), 'invalid_request'],
       ['a root itself', sandbox.files.remove('/workspace'), 'outside_roots'],
@@ -139,7 +157,9 @@ describe(`files, ${lane}`, () => {
         await sleep(2);
       }
     }
-    await expect(sandbox.files.write('/workspace/cancelled', endless(), {}, controller.signal)).rejects.toMatchObject({ code: 'aborted' });
+    await expect(sandbox.files.write('/workspace/cancelled', endless(), {}, controller.signal)).rejects.toMatchObject({
+      code: 'aborted',
+    });
     await sleep(100);
     expect((await sh(sandbox, 'ls -A /workspace')).stdout).not.toMatch(/cancelled|\.tmp|partial/);
     expect((await read('/workspace/plain')).toString()).toBe('x');
@@ -157,7 +177,10 @@ describe(`files, ${lane}`, () => {
   });
 
   it('packs a tree and unpacks it the same', async () => {
-    await sh(sandbox, 'mkdir -p tree/empty tree/sub; echo one > tree/one; echo two > tree/sub/two; chmod 600 tree/one; ln -s one tree/link; chmod 755 tree/sub/two');
+    await sh(
+      sandbox,
+      'mkdir -p tree/empty tree/sub; echo one > tree/one; echo two > tree/sub/two; chmod 600 tree/one; ln -s one tree/link; chmod 755 tree/sub/two',
+    );
     const packed: Uint8Array[] = [];
     for await (const chunk of sandbox.files.pack('/workspace/tree')) packed.push(chunk);
     async function* again(): AsyncGenerator<Uint8Array> {
@@ -165,13 +188,20 @@ describe(`files, ${lane}`, () => {
     }
     await sandbox.files.mkdir('/workspace/copy');
     await sandbox.files.unpack('/workspace/copy', again());
-    const { stdout } = await sh(sandbox, 'for d in tree copy; do (cd $d; find . -mindepth 1 -printf "%P %y %m %l\\n" | sort; cat one sub/two) | sha256sum; done');
+    const { stdout } = await sh(
+      sandbox,
+      'for d in tree copy; do (cd $d; find . -mindepth 1 -printf "%P %y %m %l\\n" | sort; cat one sub/two) | sha256sum; done',
+    );
     const [tree, copy] = stdout.trim().split('\n');
     expect(copy).toBe(tree);
   });
 
   it('serves many calls at once on one connection', async () => {
-    await Promise.all(Array.from({ length: 100 }, (_, index) => sandbox.files.write(`/workspace/parallel/${index}`, Buffer.from(String(index)))));
+    await Promise.all(
+      Array.from({ length: 100 }, (_, index) =>
+        sandbox.files.write(`/workspace/parallel/${index}`, Buffer.from(String(index))),
+      ),
+    );
     const back = await Promise.all(Array.from({ length: 100 }, (_, index) => read(`/workspace/parallel/${index}`)));
     expect(back.map(String)).toEqual(Array.from({ length: 100 }, (_, index) => String(index)));
   });
@@ -188,18 +218,23 @@ describe(`files, ${lane}`, () => {
     const other = await provider.create({});
     await other.files.write('/workspace/x', Buffer.from('x'));
     await other.destroy();
-    await expect(other.files.write('/workspace/y', Buffer.from('y'))).rejects.toMatchObject({ code: expect.stringMatching(/^(not_found|closing|runner_lost)$/) });
+    await expect(other.files.write('/workspace/y', Buffer.from('y'))).rejects.toMatchObject({
+      code: expect.stringMatching(/^(not_found|closing|runner_lost)$/),
+    });
   });
 
   it('removes a tree that is deep, closed and wide', async () => {
-    await sh(sandbox, `/usr/bin/python3 -I -S - <<'END'
+    await sh(
+      sandbox,
+      `/usr/bin/python3 -I -S - <<'END'
 import os
 os.mkdir('/workspace/hard'); os.chdir('/workspace/hard')
 for _ in range(3000):
     os.mkdir('d' * 50); os.chdir('d' * 50)
 os.chdir('/workspace/hard')
 os.mkdir('closed'); open('closed/file', 'w').close(); os.chmod('closed', 0)
-END`);
+END`,
+    );
     await sandbox.files.remove('/workspace/hard');
     expect((await sh(sandbox, 'ls -d /workspace/hard')).record.exit_code).not.toBe(0);
   });

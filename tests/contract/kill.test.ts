@@ -4,8 +4,24 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import {
+  collect,
+  commitPayload,
+  eventually,
+  frame,
+  frames,
+  lane,
+  leftovers,
+  processes,
+  processesOf,
+  sh,
+  sleep,
+  startRunner,
+  type TestRunner,
+  TYPE,
+  u64,
+} from '@boxkite/testing';
 import { describe, expect, it } from 'vitest';
-import { collect, commitPayload, eventually, frame, frames, lane, leftovers, processes, processesOf, sh, sleep, startRunner, TYPE, u64, type TestRunner } from '@boxkite/testing';
 
 const ROUNDS = 50;
 const support = (name: string): string => fileURLToPath(new URL(`./support/${name}`, import.meta.url));
@@ -17,19 +33,23 @@ function family(root: number): readonly number[] {
 
 function alive(pids: readonly number[]): readonly string[] {
   const wanted = new Set(pids);
-  return processes().filter((entry) => wanted.has(entry.pid) && entry.state !== 'Z').map((entry) => `${entry.pid} ${entry.name} ${entry.state}`);
+  return processes()
+    .filter((entry) => wanted.has(entry.pid) && entry.state !== 'Z')
+    .map((entry) => `${entry.pid} ${entry.name} ${entry.state}`);
 }
 
 /** Processes of this machine that have `marker` in their environment. */
 function marked(marker: string): readonly string[] {
-  return processes().filter((entry) => {
-    try {
-      return readFileSync(`/proc/${entry.pid}/environ`, 'latin1').includes(marker);
-    } catch {
-      // It has gone, or belongs to somebody else, and then it is none of ours.
-      return false;
-    }
-  }).map((entry) => `${entry.pid} ${entry.name}`);
+  return processes()
+    .filter((entry) => {
+      try {
+        return readFileSync(`/proc/${entry.pid}/environ`, 'latin1').includes(marker);
+      } catch {
+        // It has gone, or belongs to somebody else, and then it is none of ours.
+        return false;
+      }
+    })
+    .map((entry) => `${entry.pid} ${entry.name}`);
 }
 
 /** Directory of the private runner below `pid`, from its command line. */
@@ -52,7 +72,11 @@ describe(`kill -9, ${lane}`, () => {
     let busyRounds = 0;
     const round = async (index: number): Promise<void> => {
       const marker = `boxkite-owner-${process.pid}-${index}`;
-      const owner = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', support('busy-owner.ts'), marker], { stdio: ['ignore', 'pipe', 'pipe'] });
+      const owner = spawn(
+        process.execPath,
+        ['--disable-warning=ExperimentalWarning', support('busy-owner.ts'), marker],
+        { stdio: ['ignore', 'pipe', 'pipe'] },
+      );
       let complaint = '';
       owner.stderr.on('data', (chunk) => {
         complaint += String(chunk);
@@ -68,15 +92,24 @@ describe(`kill -9, ${lane}`, () => {
       owner.kill('SIGKILL');
       const killed = performance.now();
       await exited;
-      await eventually(() => alive(members).length === 0 && marked(marker).length === 0, 1000, () => JSON.stringify([alive(members), marked(marker)]));
+      await eventually(
+        () => alive(members).length === 0 && marked(marker).length === 0,
+        1000,
+        () => JSON.stringify([alive(members), marked(marker)]),
+      );
       expect(performance.now() - killed).toBeLessThan(1500);
       expect(runner, complaint).toBeDefined();
       if (runner !== undefined) {
-        await eventually(() => leftovers(runner.pid, runner.directory).length === 0, 1000, () => leftovers(runner.pid, runner.directory).join('\n'));
+        await eventually(
+          () => leftovers(runner.pid, runner.directory).length === 0,
+          1000,
+          () => leftovers(runner.pid, runner.directory).join('\n'),
+        );
         expect(readdirSync(join(runner.directory, '..'))).not.toContain(basename(runner.directory));
       }
     };
-    for (let index = 0; index < ROUNDS; index += 5) await Promise.all(Array.from({ length: 5 }, (_, offset) => round(index + offset)));
+    for (let index = 0; index < ROUNDS; index += 5)
+      await Promise.all(Array.from({ length: 5 }, (_, offset) => round(index + offset)));
     expect(busyRounds).toBeGreaterThan(ROUNDS / 2);
   }, 120_000);
 
@@ -86,7 +119,17 @@ describe(`kill -9, ${lane}`, () => {
     const program = 'import sys\nfor i in range(30000): sys.stdout.write("%015d\\n" % i)\nsys.exit(7)';
     let found = 0;
     const round = async (): Promise<void> => {
-      const client = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', support('reading-client.ts'), runner.socketPath, String(sandbox.number), program], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const client = spawn(
+        process.execPath,
+        [
+          '--disable-warning=ExperimentalWarning',
+          support('reading-client.ts'),
+          runner.socketPath,
+          String(sandbox.number),
+          program,
+        ],
+        { stdio: ['ignore', 'pipe', 'inherit'] },
+      );
       const exited = once(client, 'exit');
       await Promise.race([once(client.stdout, 'data'), exited]);
       expect(client.exitCode).toBeNull();
@@ -96,14 +139,22 @@ describe(`kill -9, ${lane}`, () => {
     };
     for (let index = 0; index < ROUNDS; index += 5) {
       await Promise.all(Array.from({ length: 5 }, round));
-      await eventually(async () => (await runner.client.list()).execs.every((entry) => !entry.attached), 2000, () => 'a dead client is still attached');
+      await eventually(
+        async () => (await runner.client.list()).execs.every((entry) => !entry.attached),
+        2000,
+        () => 'a dead client is still attached',
+      );
       for (const entry of (await runner.client.list()).execs) {
         found += 1;
         await readToEnd(runner, BigInt(entry.exec_id));
       }
     }
     expect(found).toBeGreaterThan(ROUNDS / 2);
-    await eventually(async () => (await runner.client.list()).execs.length === 0, 2000, () => 'records are left');
+    await eventually(
+      async () => (await runner.client.list()).execs.length === 0,
+      2000,
+      () => 'records are left',
+    );
     expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
   }, 120_000);
 
@@ -122,17 +173,33 @@ describe(`kill -9, ${lane}`, () => {
         await sleep(Math.random() * 60);
         const members = family(runner.pid);
         await runner.kill();
-        await eventually(() => alive(members).length === 0, 250, () => alive(members).join('\n'));
+        await eventually(
+          () => alive(members).length === 0,
+          250,
+          () => alive(members).join('\n'),
+        );
         const outcomes = await settled;
-        for (const outcome of outcomes) if (outcome.status === 'rejected') expect.soft(outcome.reason).toSatisfy((error: { code?: string; name?: string }) => error.code === 'runner_lost' || error.name === 'FileAgentDisconnectedError');
+        for (const outcome of outcomes)
+          if (outcome.status === 'rejected')
+            expect
+              .soft(outcome.reason)
+              .toSatisfy(
+                (error: { code?: string; name?: string }) =>
+                  error.code === 'runner_lost' || error.name === 'FileAgentDisconnectedError',
+              );
         expect(runner.ended).toEqual({ code: null, signal: 'SIGKILL' });
         dead.push({ pid: runner.pid, base: runner.place.base });
       }
       await using next = await startRunner();
       await using works = await next.create();
       expect((await sh(works, 'echo works')).stdout).toBe('works\n');
-      const left = (): readonly string[] => dead.flatMap((one) => leftovers(one.pid, one.base).filter((line) => !line.startsWith(`file ${one.base}`)));
-      await eventually(() => left().length === 0, 3000, () => left().slice(0, 20).join('\n'));
+      const left = (): readonly string[] =>
+        dead.flatMap((one) => leftovers(one.pid, one.base).filter((line) => !line.startsWith(`file ${one.base}`)));
+      await eventually(
+        () => left().length === 0,
+        3000,
+        () => left().slice(0, 20).join('\n'),
+      );
     } finally {
       for (const one of dead) rmSync(one.base, { recursive: true, force: true });
     }
@@ -160,7 +227,9 @@ describe(`kill -9, ${lane}`, () => {
     await using runner = await startRunner({ blanks: 0 });
     await using sandbox = await runner.create();
     for (let index = 0; index < ROUNDS; index += 1) {
-      const handle = await sandbox.exec({ argv: ['/bin/sh', '-c', 'trap "" TERM; (setsid sleep 60 &); echo on; sleep 60'] });
+      const handle = await sandbox.exec({
+        argv: ['/bin/sh', '-c', 'trap "" TERM; (setsid sleep 60 &); echo on; sleep 60'],
+      });
       await sleep(Math.random() * 30);
       const inits = initsBelow(runner);
       expect(inits.length).toBeGreaterThan(0);
@@ -178,15 +247,17 @@ describe(`kill -9, ${lane}`, () => {
 /** PID 1 of each envelope of a runner that runs a command: the last of its pids in nested namespaces is 1. */
 function initsBelow(runner: TestRunner): readonly number[] {
   const below = processesOf(runner.pid, '/nonexistent');
-  return below.filter((entry) => {
-    try {
-      const ids = /^NSpid:\s+(.*)$/m.exec(readFileSync(`/proc/${entry.pid}/status`, 'utf8'))?.[1]?.split(/\s+/) ?? [];
-      return ids.length > 1 && ids.at(-1) === '1' && below.some((other) => other.parent === entry.pid);
-    } catch {
-      // It has gone.
-      return false;
-    }
-  }).map((entry) => entry.pid);
+  return below
+    .filter((entry) => {
+      try {
+        const ids = /^NSpid:\s+(.*)$/m.exec(readFileSync(`/proc/${entry.pid}/status`, 'utf8'))?.[1]?.split(/\s+/) ?? [];
+        return ids.length > 1 && ids.at(-1) === '1' && below.some((other) => other.parent === entry.pid);
+      } catch {
+        // It has gone.
+        return false;
+      }
+    })
+    .map((entry) => entry.pid);
 }
 
 /** Attaches to a record that a dead client left and reads it: every byte from what was committed on, then the end. */

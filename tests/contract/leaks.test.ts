@@ -1,7 +1,17 @@
 /** 200 sandboxes made, used and destroyed in parallel, ten times over: everything that the host holds for them is gone after. */
 import { readdirSync } from 'node:fs';
+import {
+  growth,
+  lane,
+  leftovers,
+  type Resources,
+  resourcesOf,
+  run,
+  sleep,
+  startRunner,
+  type TestRunner,
+} from '@boxkite/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { growth, lane, leftovers, resourcesOf, run, sleep, startRunner, type Resources, type TestRunner } from '@boxkite/testing';
 
 const SANDBOXES = 200;
 const ROUNDS = 10;
@@ -26,7 +36,8 @@ describe(`leaks, ${lane}`, () => {
     const { stdout } = await run(sandbox, ['/bin/cat', '/workspace/file']);
     expect(stdout).toBe(String(index));
     expect((await agent.readAll('/workspace/file')).toString()).toBe(String(index));
-    if (index % 5 === 0) await sandbox.exec({ argv: ['/bin/sh', '-c', 'echo x > /dev/shm/x; (setsid sleep 60 &); sleep 60'] });
+    if (index % 5 === 0)
+      await sandbox.exec({ argv: ['/bin/sh', '-c', 'echo x > /dev/shm/x; (setsid sleep 60 &); sleep 60'] });
   };
 
   const settled = async (before: Resources): Promise<readonly string[]> => {
@@ -57,7 +68,10 @@ describe(`leaks, ${lane}`, () => {
     }
     // The count sees what it is there for: in the middle of a round there was more of nearly everything.
     for (const kind of ['processes', 'namespaces', 'mounts', 'descriptors', ...(lane === 'root' ? ['cgroups'] : [])]) {
-      expect(most.some((line) => line.startsWith(`${kind}: `)), `${kind} in ${most.map((line) => line.slice(0, 40)).join(' | ')}`).toBe(true);
+      expect(
+        most.some((line) => line.startsWith(`${kind}: `)),
+        `${kind} in ${most.map((line) => line.slice(0, 40)).join(' | ')}`,
+      ).toBe(true);
     }
     expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(ownDescriptors + 2);
   }, 180_000);
@@ -66,11 +80,21 @@ describe(`leaks, ${lane}`, () => {
     const before = resourcesOf(runner.pid, runner.place.base);
     const bad = [{ root: 9 }, { memoryMb: 0 }, { workspaceMb: 0 }, { pids: 0 }, { inodes: 0 }];
     for (let round = 0; round < 10; round += 1) {
-      for (const spec of bad) await runner.create(spec).then((made) => made.destroy(), () => undefined);
+      for (const spec of bad)
+        await runner.create(spec).then(
+          (made) => made.destroy(),
+          () => undefined,
+        );
       const controller = new AbortController();
-      const opening = runner.client.openSandbox({ memoryBytes: 1 << 28, workspaceBytes: 1 << 24, inodes: 1024, pids: 32, cpuMillis: 0, root: 0 }, controller.signal);
+      const opening = runner.client.openSandbox(
+        { memoryBytes: 1 << 28, workspaceBytes: 1 << 24, inodes: 1024, pids: 32, cpuMillis: 0, root: 0 },
+        controller.signal,
+      );
       controller.abort();
-      await opening.then(({ sandbox }) => runner.client.closeSandbox(sandbox), () => undefined);
+      await opening.then(
+        ({ sandbox }) => runner.client.closeSandbox(sandbox),
+        () => undefined,
+      );
     }
     expect(await settled(before)).toEqual([]);
     await expect(runner.create({ root: 9 })).rejects.toMatchObject({ code: 'invalid_request' });
@@ -79,11 +103,13 @@ describe(`leaks, ${lane}`, () => {
   it('are none after the runner itself', async () => {
     const other = await startRunner();
     const { pid, place } = other;
-    await Promise.all(Array.from({ length: 10 }, async () => {
-      const sandbox = await other.create();
-      await (await sandbox.agent()).write('/workspace/x', Buffer.from('x'));
-      await sandbox.exec({ argv: ['/bin/sleep', '60'] });
-    }));
+    await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const sandbox = await other.create();
+        await (await sandbox.agent()).write('/workspace/x', Buffer.from('x'));
+        await sandbox.exec({ argv: ['/bin/sleep', '60'] });
+      }),
+    );
     await other[Symbol.asyncDispose]();
     expect(leftovers(pid, place.base)).toEqual([]);
     expect(other.ended).toEqual({ code: 0, signal: null });

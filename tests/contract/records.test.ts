@@ -1,7 +1,22 @@
 /** What the runner keeps of an exec while nobody reads it, seen by raw frames: nothing is lost, and what is dropped is said. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
 import type { Socket } from 'node:net';
-import { commitPayload, eventually, execPayload, frame, frames, lane, sleep, startRunner, TYPE, u64, type RawFrame, type TestRunner, type TestSandbox } from '@boxkite/testing';
+import {
+  commitPayload,
+  eventually,
+  execPayload,
+  frame,
+  frames,
+  lane,
+  type RawFrame,
+  sleep,
+  startRunner,
+  type TestRunner,
+  type TestSandbox,
+  TYPE,
+  u64,
+} from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 /** What one consumer was told of an exec's standard output. */
 interface Heard {
@@ -10,7 +25,11 @@ interface Heard {
   ended: RawFrame | undefined;
 }
 
-async function consume(source: AsyncIterator<RawFrame, void>, heard: Heard, until: (heard: Heard) => boolean): Promise<void> {
+async function consume(
+  source: AsyncIterator<RawFrame, void>,
+  heard: Heard,
+  until: (heard: Heard) => boolean,
+): Promise<void> {
   while (!until(heard)) {
     const { value, done } = await source.next();
     if (done === true || value === undefined) return;
@@ -22,7 +41,8 @@ async function consume(source: AsyncIterator<RawFrame, void>, heard: Heard, unti
     } else if (value.type === TYPE.gap && value.payload.readUInt8(8) === 1) {
       heard.pieces.push([Number(value.payload.readBigUInt64LE(16)), Number(value.payload.readBigUInt64LE(24)), 'gap']);
     } else if (value.type === TYPE.ended) heard.ended = value;
-    else if (value.type === TYPE.error) throw new Error(`error ${value.payload.readUInt16LE(0)} ${value.payload.subarray(8).toString('latin1')}`);
+    else if (value.type === TYPE.error)
+      throw new Error(`error ${value.payload.readUInt16LE(0)} ${value.payload.subarray(8).toString('latin1')}`);
   }
 }
 
@@ -50,7 +70,10 @@ describe(`records, ${lane}`, () => {
     await runner?.[Symbol.asyncDispose]();
   });
 
-  const start = async (argv: readonly string[], overflow: 'drop' | 'block'): Promise<{ socket: Socket; source: AsyncGenerator<RawFrame, void>; exec: bigint }> => {
+  const start = async (
+    argv: readonly string[],
+    overflow: 'drop' | 'block',
+  ): Promise<{ socket: Socket; source: AsyncGenerator<RawFrame, void>; exec: bigint }> => {
     const socket = await runner.connect();
     const source = frames(socket);
     socket.write(frame(TYPE.exec, 1, execPayload(sandbox.number, argv, { overflow })));
@@ -68,23 +91,43 @@ describe(`records, ${lane}`, () => {
   };
 
   it('are kept, with every byte and the end, for the next consumer', async () => {
-    const { socket, exec } = await start(['/bin/sh', '-c', 'i=0; while [ $i -lt 20000 ]; do echo "line $i"; i=$((i+1)); done; exit 5'], 'drop');
+    const { socket, exec } = await start(
+      ['/bin/sh', '-c', 'i=0; while [ $i -lt 20000 ]; do echo "line $i"; i=$((i+1)); done; exit 5'],
+      'drop',
+    );
     socket.destroy();
-    await eventually(async () => (await runner.client.list()).execs.find((entry) => BigInt(entry.exec_id) === exec)?.state === 'ended', 10_000, () => 'it does not end');
+    await eventually(
+      async () => (await runner.client.list()).execs.find((entry) => BigInt(entry.exec_id) === exec)?.state === 'ended',
+      10_000,
+      () => 'it does not end',
+    );
     const again = await attach(exec);
     const heard = nothing();
     await consume(again.source, heard, wholeEnd);
-    expect(Buffer.concat(heard.bytes).toString()).toBe(Array.from({ length: 20_000 }, (_, index) => `line ${index}\n`).join(''));
+    expect(Buffer.concat(heard.bytes).toString()).toBe(
+      Array.from({ length: 20_000 }, (_, index) => `line ${index}\n`).join(''),
+    );
     expect(heard.ended?.payload.readInt32LE(12)).toBe(5);
     again.socket.write(frame(TYPE.commit, 3, commitPayload(exec, 0n, 0n, true)));
-    await eventually(async () => !(await runner.client.list()).execs.some((entry) => BigInt(entry.exec_id) === exec), 2000, () => 'the record stays');
+    await eventually(
+      async () => !(await runner.client.list()).execs.some((entry) => BigInt(entry.exec_id) === exec),
+      2000,
+      () => 'the record stays',
+    );
     again.socket.destroy();
   });
 
   it('drop the oldest bytes of a command whose reader is away, and name the gap', async () => {
-    const { socket, exec } = await start(['/usr/bin/python3', '-I', '-S', '-c', 'import sys\nfor i in range(500000): sys.stdout.write("%015d\\n" % i)'], 'drop');
+    const { socket, exec } = await start(
+      ['/usr/bin/python3', '-I', '-S', '-c', 'import sys\nfor i in range(500000): sys.stdout.write("%015d\\n" % i)'],
+      'drop',
+    );
     socket.destroy();
-    await eventually(async () => (await runner.client.list()).execs.find((entry) => BigInt(entry.exec_id) === exec)?.state === 'ended', 20_000, () => 'volume stopped the command');
+    await eventually(
+      async () => (await runner.client.list()).execs.find((entry) => BigInt(entry.exec_id) === exec)?.state === 'ended',
+      20_000,
+      () => 'volume stopped the command',
+    );
     const again = await attach(exec);
     const heard = nothing();
     await consume(again.source, heard, wholeEnd);
@@ -104,7 +147,10 @@ describe(`records, ${lane}`, () => {
   });
 
   it('stop a command with overflow block whose reader is away, and lose nothing', async () => {
-    const { socket, exec } = await start(['/usr/bin/python3', '-I', '-S', '-c', 'import sys\nfor i in range(500000): sys.stdout.write("%015d\\n" % i)'], 'block');
+    const { socket, exec } = await start(
+      ['/usr/bin/python3', '-I', '-S', '-c', 'import sys\nfor i in range(500000): sys.stdout.write("%015d\\n" % i)'],
+      'block',
+    );
     socket.destroy();
     await sleep(700);
     const waiting = (await runner.client.list()).execs.find((entry) => BigInt(entry.exec_id) === exec);
@@ -130,7 +176,10 @@ describe(`records, ${lane}`, () => {
   });
 
   it('give what is not committed again, and not what is', async () => {
-    const { socket, source, exec } = await start(['/bin/sh', '-c', 'echo one; sleep 0.3; echo two; sleep 0.3; echo three'], 'block');
+    const { socket, source, exec } = await start(
+      ['/bin/sh', '-c', 'echo one; sleep 0.3; echo two; sleep 0.3; echo three'],
+      'block',
+    );
     const heard = nothing();
     await consume(source, heard, (now) => Buffer.concat(now.bytes).includes('two'));
     socket.write(frame(TYPE.commit, 3, commitPayload(exec, 4n, 0n, false)));

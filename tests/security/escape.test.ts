@@ -2,12 +2,44 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import {
+  collect,
+  type HostTargets,
+  lane,
+  python,
+  sh,
+  sleep,
+  startRunner,
+  startStaying,
+  startTargets,
+  type TestRunner,
+  type TestSandbox,
+} from '@boxkite/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { collect, lane, python, sh, sleep, startRunner, startStaying, startTargets, type HostTargets, type TestRunner, type TestSandbox } from '@boxkite/testing';
 import { attack, attackCommand } from './support/attack.ts';
 
 /** Attacks that need nothing from outside. `setuid_programs` and `limits` try what they find inside. */
-const ALONE = ['change_system', 'root_is_writable', 'devices', 'mounts', 'new_namespaces', 'setuid_programs', 'own_setuid_file', 'sysctls', 'kernel_memory', 'init', 'regain', 'no_new_privs', 'capabilities', 'limits', 'socket_families', 'kernel_interfaces', 'cgroups', 'terminal_injection', 'see_others'];
+const ALONE = [
+  'change_system',
+  'root_is_writable',
+  'devices',
+  'mounts',
+  'new_namespaces',
+  'setuid_programs',
+  'own_setuid_file',
+  'sysctls',
+  'kernel_memory',
+  'init',
+  'regain',
+  'no_new_privs',
+  'capabilities',
+  'limits',
+  'socket_families',
+  'kernel_interfaces',
+  'cgroups',
+  'terminal_injection',
+  'see_others',
+];
 
 describe(`escapes, ${lane}`, () => {
   let runner: TestRunner;
@@ -34,7 +66,15 @@ describe(`escapes, ${lane}`, () => {
 
   it('reads no file of the host by any way', async () => {
     for (const name of ['read_path', 'read_through_processes']) {
-      for (const path of [targets.file, '/etc/shadow', '/root', '/var/lib', '/boot', '/sys/kernel', runner.place.directory]) {
+      for (const path of [
+        targets.file,
+        '/etc/shadow',
+        '/root',
+        '/var/lib',
+        '/boot',
+        '/sys/kernel',
+        runner.place.directory,
+      ]) {
         const { reached, detail } = await attack(sandbox, name, [path]);
         expect.soft(reached, `${name} ${path}: ${JSON.stringify(detail)}`).toBe(false);
       }
@@ -43,7 +83,12 @@ describe(`escapes, ${lane}`, () => {
   });
 
   it('sees and signals no process of the host, and no environment', async () => {
-    for (const [name, argument] of [['find_marker', targets.marker], ['signal_process', String(targets.pid)], ['signal_process', String(process.pid)], ['signal_process', String(runner.pid)]] as const) {
+    for (const [name, argument] of [
+      ['find_marker', targets.marker],
+      ['signal_process', String(targets.pid)],
+      ['signal_process', String(process.pid)],
+      ['signal_process', String(runner.pid)],
+    ] as const) {
       const { reached, detail } = await attack(sandbox, name, [argument]);
       expect.soft(reached, `${name}: ${JSON.stringify(detail)}`).toBe(false);
     }
@@ -51,7 +96,13 @@ describe(`escapes, ${lane}`, () => {
 
   it('reaches no listener of the host', async () => {
     const before = targets.contacts();
-    for (const [name, args] of [['connect_tcp', [String(targets.tcpPort), ...targets.addresses]], ['send_udp', [String(targets.udpPort), ...targets.addresses]], ['connect_unix', [targets.abstract]], ['connect_unix', [targets.unixPath]], ['connect_unix', [runner.socketPath]]] as const) {
+    for (const [name, args] of [
+      ['connect_tcp', [String(targets.tcpPort), ...targets.addresses]],
+      ['send_udp', [String(targets.udpPort), ...targets.addresses]],
+      ['connect_unix', [targets.abstract]],
+      ['connect_unix', [targets.unixPath]],
+      ['connect_unix', [runner.socketPath]],
+    ] as const) {
       const { reached, detail } = await attack(sandbox, name, args);
       expect.soft(reached, `${name}: ${JSON.stringify(detail)}`).toBe(false);
     }
@@ -59,19 +110,36 @@ describe(`escapes, ${lane}`, () => {
   });
 
   it('shares nothing with a sibling, nor between two running commands of one sandbox', async () => {
-    const made = await startStaying(sandbox, attackCommand('make_shared', ['4711', 'posix-object', 'abstract-object', '7011']));
+    const made = await startStaying(
+      sandbox,
+      attackCommand('make_shared', ['4711', 'posix-object', 'abstract-object', '7011']),
+    );
     for (const other of [sibling, sandbox]) {
-      for (const [name, args] of [['shared_memory', ['4711', 'posix-object']], ['connect_unix', ['@abstract-object']], ['connect_tcp', ['7011']], ['see_others', []], ['find_marker', ['make_shared']]] as const) {
+      for (const [name, args] of [
+        ['shared_memory', ['4711', 'posix-object']],
+        ['connect_unix', ['@abstract-object']],
+        ['connect_tcp', ['7011']],
+        ['see_others', []],
+        ['find_marker', ['make_shared']],
+      ] as const) {
         const { reached, detail } = await attack(other, name, args);
-        expect.soft(reached, `${name} in ${other === sibling ? 'a sibling' : 'the same sandbox'}: ${JSON.stringify(detail)}`).toBe(false);
+        expect
+          .soft(
+            reached,
+            `${name} in ${other === sibling ? 'a sibling' : 'the same sandbox'}: ${JSON.stringify(detail)}`,
+          )
+          .toBe(false);
       }
-      const signalled = await python(other, `
+      const signalled = await python(
+        other,
+        `
 import os, signal
 for pid in range(2, 400):
     if pid != os.getpid():
         try: os.kill(pid, signal.SIGKILL); print('killed', pid)
         except ProcessLookupError: pass
-`);
+`,
+      );
       expect.soft(signalled.stdout).toBe('');
     }
     await made.finish();
@@ -79,8 +147,14 @@ for pid in range(2, 400):
 
   it('sees no file of a sibling', async () => {
     await (await sandbox.agent()).write('/workspace/secret-of-one', Buffer.from('x'));
-    await sh(sandbox, 'echo x > /tmp/secret-of-one; echo x > /mnt/user-data/outputs/secret-of-one; echo x > /dev/shm/gone');
-    const { stdout } = await sh(sibling, 'ls -a /workspace /tmp /mnt/user-data/outputs /dev/shm; cat /workspace/secret-of-one');
+    await sh(
+      sandbox,
+      'echo x > /tmp/secret-of-one; echo x > /mnt/user-data/outputs/secret-of-one; echo x > /dev/shm/gone',
+    );
+    const { stdout } = await sh(
+      sibling,
+      'ls -a /workspace /tmp /mnt/user-data/outputs /dev/shm; cat /workspace/secret-of-one',
+    );
     expect(stdout).not.toContain('secret-of-one');
     expect(stdout).not.toContain('gone');
   });
@@ -96,12 +170,18 @@ for pid in range(2, 400):
   it('fills its workspace and /tmp only to their size, and a sibling has its own', async () => {
     await using small = await runner.create({ workspaceMb: 8 });
     for (const directory of ['/workspace', '/tmp', '/mnt/user-data/outputs']) {
-      const { stdout, stderr, record } = await sh(small, `head -c 33554432 /dev/zero > ${directory}/big; stat -c %s ${directory}/big; rm ${directory}/big`);
+      const { stdout, stderr, record } = await sh(
+        small,
+        `head -c 33554432 /dev/zero > ${directory}/big; stat -c %s ${directory}/big; rm ${directory}/big`,
+      );
       expect.soft(stderr, directory).toMatch(/No space left on device/);
       expect.soft(Number(stdout), directory).toBeLessThanOrEqual(8 * 1_048_576);
       expect.soft(record.end).toBe('exited');
     }
-    const together = await sh(small, 'for d in /workspace /tmp /mnt/user-data/outputs; do head -c 33554432 /dev/zero > $d/big 2>/dev/null; done; cat /workspace/big /tmp/big /mnt/user-data/outputs/big | wc -c; rm -f /workspace/big /tmp/big /mnt/user-data/outputs/big');
+    const together = await sh(
+      small,
+      'for d in /workspace /tmp /mnt/user-data/outputs; do head -c 33554432 /dev/zero > $d/big 2>/dev/null; done; cat /workspace/big /tmp/big /mnt/user-data/outputs/big | wc -c; rm -f /workspace/big /tmp/big /mnt/user-data/outputs/big',
+    );
     expect(Number(together.stdout)).toBeLessThanOrEqual(8 * 1_048_576);
     const inodes = await (async () => {
       await using few = await runner.create({ inodes: 200 });
@@ -109,7 +189,9 @@ for pid in range(2, 400):
     })();
     expect(Number(inodes.stdout)).toBeLessThan(200);
     expect((await sh(sibling, 'head -c 9000000 /dev/zero > /workspace/own && echo fits')).stdout).toBe('fits\n');
-    await expect((await small.agent()).write('/workspace/by-agent', Buffer.alloc(16 * 1_048_576))).rejects.toMatchObject({ code: 'no_space' });
+    await expect(
+      (await small.agent()).write('/workspace/by-agent', Buffer.alloc(16 * 1_048_576)),
+    ).rejects.toMatchObject({ code: 'no_space' });
     expect((await sh(small, 'ls -A /workspace')).stdout).toBe('');
   });
 
@@ -133,9 +215,14 @@ for pid in range(2, 400):
     await using hog = await runner.create(lane === 'root' ? { memoryMb: 64 } : {});
     if (hog.effective.memory.via === 'none') {
       expect(lane).not.toBe('root');
-      await expect(runner.create({ memoryMb: 64, requireMemory: true })).rejects.toMatchObject({ code: 'isolation_unavailable' });
+      await expect(runner.create({ memoryMb: 64, requireMemory: true })).rejects.toMatchObject({
+        code: 'isolation_unavailable',
+      });
     } else {
-      const { record } = await python(hog, 'x = bytearray(256 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint("done")');
+      const { record } = await python(
+        hog,
+        'x = bytearray(256 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint("done")',
+      );
       expect(record.end).toBe('out_of_memory');
       expect((await sh(hog, 'echo works')).stdout).toBe('works\n');
       const files = await sh(hog, 'head -c 200000000 /dev/zero > /workspace/big');
@@ -168,10 +255,13 @@ for pid in range(2, 400):
     try {
       writeFileSync(join(directory, 'inside'), 'inside');
       symlinkSync(targets.file, join(directory, 'other'));
-      const exchanger = spawn('/usr/bin/python3', ['-I', '-S', '-c', EXCHANGER, targets.file, directory], { stdio: ['pipe', 'pipe', 'inherit'] });
+      const exchanger = spawn('/usr/bin/python3', ['-I', '-S', '-c', EXCHANGER, targets.file, directory], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
       await new Promise((resolve) => exchanger.stdout.once('data', resolve));
       let outside = 0;
-      for (let index = 0; index < 20_000 && outside < 10; index += 1) if (readFileSync(join(directory, 'inside'), 'utf8') === targets.canary) outside += 1;
+      for (let index = 0; index < 20_000 && outside < 10; index += 1)
+        if (readFileSync(join(directory, 'inside'), 'utf8') === targets.canary) outside += 1;
       exchanger.stdin.end();
       expect(outside).toBeGreaterThan(0);
     } finally {
@@ -180,17 +270,41 @@ for pid in range(2, 400):
   });
 
   it('follows no link out of the roots in any file call', async () => {
-    await sh(sandbox, `cd /workspace; rm -rf links; mkdir links; cd links; ln -s ${targets.file} file; ln -s / root; ln -s /proc/self/environ environ; ln -s /proc/1/root/etc/passwd init; ln -s ../../../../etc/passwd up; ln -s /etc directory; mkfifo fifo; ln -s /dev/null device; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('sock')"`);
+    await sh(
+      sandbox,
+      `cd /workspace; rm -rf links; mkdir links; cd links; ln -s ${targets.file} file; ln -s / root; ln -s /proc/self/environ environ; ln -s /proc/1/root/etc/passwd init; ln -s ../../../../etc/passwd up; ln -s /etc directory; mkfifo fifo; ln -s /dev/null device; python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('sock')"`,
+    );
     const agent = await sandbox.agent();
-    for (const name of ['file', 'environ', 'init', 'up', 'directory/passwd', 'root/etc/passwd', 'root/proc/1/environ', 'fifo', 'device', 'sock']) {
+    for (const name of [
+      'file',
+      'environ',
+      'init',
+      'up',
+      'directory/passwd',
+      'root/etc/passwd',
+      'root/proc/1/environ',
+      'fifo',
+      'device',
+      'sock',
+    ]) {
       const path = `/workspace/links/${name}`;
       await expect.soft(agent.readAll(path), `read ${name}`).rejects.toThrow();
       if (name.includes('/')) await expect.soft(agent.write(path, Buffer.from('x')), `write ${name}`).rejects.toThrow();
     }
-    for (const name of ['root/etc', 'directory', 'root/proc']) await expect.soft(agent.list(`/workspace/links/${name}`).next(), `list ${name}`).rejects.toThrow();
+    for (const name of ['root/etc', 'directory', 'root/proc'])
+      await expect.soft(agent.list(`/workspace/links/${name}`).next(), `list ${name}`).rejects.toThrow();
     await expect(agent.rename('/workspace/links/file', '/etc/x')).rejects.toThrow();
     await expect(agent.rename('/proc/self/environ', '/workspace/environ')).rejects.toThrow();
-    for (const path of ['/etc/passwd', '/proc/1/environ', '/usr/bin/python3', '/dev/zero', '../../etc/passwd', '/workspace/../etc/passwd', '/proc/self/exe', '/proc/self/fd/0']) {
+    for (const path of [
+      '/etc/passwd',
+      '/proc/1/environ',
+      '/usr/bin/python3',
+      '/dev/zero',
+      '../../etc/passwd',
+      '/workspace/../etc/passwd',
+      '/proc/self/exe',
+      '/proc/self/fd/0',
+    ]) {
       await expect.soft(agent.readAll(path), path).rejects.toThrow();
     }
     expect(readFileSync(targets.file, 'utf8')).toBe(targets.canary);
@@ -208,24 +322,30 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     for _ in range(500): libc.renameat2(-100, b'inside', -100, b'other', 2)
 `;
 
-async function readMany(sandbox: TestSandbox, calls: number, parallel: number): Promise<{ inside: number; refused: number; outside: number }> {
+async function readMany(
+  sandbox: TestSandbox,
+  calls: number,
+  parallel: number,
+): Promise<{ inside: number; refused: number; outside: number }> {
   const count = { inside: 0, refused: 0, outside: 0 };
   const agent = await sandbox.agent();
   let left = calls;
-  await Promise.all(Array.from({ length: parallel }, async () => {
-    while (left > 0) {
-      left -= 1;
-      try {
-        const text = (await agent.readAll('/workspace/race/inside')).toString();
-        if (text === 'inside') count.inside += 1;
-        else count.outside += 1;
-      } catch (error) {
-        const code = error instanceof Error && 'code' in error ? error.code : undefined;
-        if (code !== 'not_found') throw error;
-        count.refused += 1;
+  await Promise.all(
+    Array.from({ length: parallel }, async () => {
+      while (left > 0) {
+        left -= 1;
+        try {
+          const text = (await agent.readAll('/workspace/race/inside')).toString();
+          if (text === 'inside') count.inside += 1;
+          else count.outside += 1;
+        } catch (error) {
+          const code = error instanceof Error && 'code' in error ? error.code : undefined;
+          if (code !== 'not_found') throw error;
+          count.refused += 1;
+        }
       }
-    }
-  }));
+    }),
+  );
   return count;
 }
 

@@ -1,7 +1,24 @@
 /** Random and mutated frames at the runner's socket: no crash, no hang, no leak, and a bystander that notices nothing. */
 import { once } from 'node:events';
+import {
+  commitPayload,
+  execPayload,
+  frame,
+  frames,
+  growth,
+  HEADER,
+  lane,
+  openPayload,
+  resourcesOf,
+  sh,
+  sleep,
+  startRunner,
+  type TestRunner,
+  type TestSandbox,
+  TYPE,
+  u64,
+} from '@boxkite/testing';
 import { describe, expect, it } from 'vitest';
-import { commitPayload, execPayload, frame, frames, growth, HEADER, lane, openPayload, resourcesOf, sh, sleep, startRunner, TYPE, u64, type TestRunner, type TestSandbox } from '@boxkite/testing';
 
 const FRAMES = 20_000;
 const PER_CONNECTION = 20;
@@ -40,16 +57,42 @@ function wellFormed(random: Random, prey: bigint): Buffer {
   const exec = BigInt(random.below(2000));
   const request = random.below(1 << 16) + 1;
   switch (random.below(10)) {
-    case 0: return frame(TYPE.open, request, openPayload({ workspaceBytes: 1n << BigInt(random.below(64)), flags: random.below(8) }));
-    case 1: return frame(TYPE.exec, request, execPayload(prey, random.pick([['/bin/true'], ['/bin/echo', 'x'.repeat(random.below(5000))], ['none'], [], ['']]), { timeoutMs: BigInt(random.below(200)), stdin: random.below(4) }));
-    case 2: return frame(TYPE.attach, request, Buffer.concat([u64(exec), Buffer.from([random.below(3)])]));
-    case 3: return frame(TYPE.signal, request, Buffer.concat([u64(exec), Buffer.from([random.below(256), random.below(3)])]));
-    case 4: return frame(TYPE.resize, request, Buffer.concat([u64(exec), random.bytes(4)]));
-    case 5: return frame(TYPE.file, request, Buffer.concat([u64(prey), Buffer.from([random.below(3)])]));
-    case 6: return frame(TYPE.list, request);
-    case 7: return frame(TYPE.probe, request);
-    case 8: return frame(TYPE.commit, request, commitPayload(exec, BigInt(random.below(100_000)), BigInt(random.below(1000)), random.below(2) === 1));
-    default: return frame(TYPE.close, request, u64(BigInt(random.below(1 << 30)) + (1n << 40n)));
+    case 0:
+      return frame(
+        TYPE.open,
+        request,
+        openPayload({ workspaceBytes: 1n << BigInt(random.below(64)), flags: random.below(8) }),
+      );
+    case 1:
+      return frame(
+        TYPE.exec,
+        request,
+        execPayload(
+          prey,
+          random.pick([['/bin/true'], ['/bin/echo', 'x'.repeat(random.below(5000))], ['none'], [], ['']]),
+          { timeoutMs: BigInt(random.below(200)), stdin: random.below(4) },
+        ),
+      );
+    case 2:
+      return frame(TYPE.attach, request, Buffer.concat([u64(exec), Buffer.from([random.below(3)])]));
+    case 3:
+      return frame(TYPE.signal, request, Buffer.concat([u64(exec), Buffer.from([random.below(256), random.below(3)])]));
+    case 4:
+      return frame(TYPE.resize, request, Buffer.concat([u64(exec), random.bytes(4)]));
+    case 5:
+      return frame(TYPE.file, request, Buffer.concat([u64(prey), Buffer.from([random.below(3)])]));
+    case 6:
+      return frame(TYPE.list, request);
+    case 7:
+      return frame(TYPE.probe, request);
+    case 8:
+      return frame(
+        TYPE.commit,
+        request,
+        commitPayload(exec, BigInt(random.below(100_000)), BigInt(random.below(1000)), random.below(2) === 1),
+      );
+    default:
+      return frame(TYPE.close, request, u64(BigInt(random.below(1 << 30)) + (1n << 40n)));
   }
 }
 
@@ -57,7 +100,8 @@ function wellFormed(random: Random, prey: bigint): Buffer {
 function hostile(random: Random, prey: bigint): Buffer {
   const good = wellFormed(random, prey);
   switch (random.below(8)) {
-    case 0: return random.bytes(random.below(200) + 1);
+    case 0:
+      return random.bytes(random.below(200) + 1);
     case 1: {
       for (let flips = random.below(6) + 1; flips > 0; flips -= 1) good[random.below(good.length)] = random.below(256);
       return good;
@@ -71,13 +115,19 @@ function hostile(random: Random, prey: bigint): Buffer {
       good.writeUInt32LE(random.pick([0, 1, 0x7fffffff, 0xffffffff, 4 << 20, (4 << 20) + 1, good.length]), 0);
       return good;
     }
-    case 4: return frame(random.below(256), random.below(3), random.bytes(random.below(64)));
+    case 4:
+      return frame(random.below(256), random.below(3), random.bytes(random.below(64)));
     case 5: {
       // A length inside the payload that says more than is there.
-      if (good.length >= HEADER + 4) good.writeUInt32LE(random.pick([0xffffffff, 0x80000000, 0x7fffffff, 1 << 22]), HEADER + random.below(good.length - HEADER - 3));
+      if (good.length >= HEADER + 4)
+        good.writeUInt32LE(
+          random.pick([0xffffffff, 0x80000000, 0x7fffffff, 1 << 22]),
+          HEADER + random.below(good.length - HEADER - 3),
+        );
       return good;
     }
-    default: return good;
+    default:
+      return good;
   }
 }
 
@@ -128,8 +178,15 @@ describe(`fuzz, ${lane}`, () => {
     };
     let answers = 0;
     for (let sent = 0; sent < FRAMES; sent += PER_CONNECTION * PARALLEL) {
-      const batches = Array.from({ length: PARALLEL }, () => Array.from({ length: PER_CONNECTION }, () => hostile(random, prey.number)).filter((bytes) => !harms(bytes, bystander.number)));
-      answers += (await Promise.all(batches.map((parts) => batch(runner, parts)))).reduce((sum, count) => sum + count, 0);
+      const batches = Array.from({ length: PARALLEL }, () =>
+        Array.from({ length: PER_CONNECTION }, () => hostile(random, prey.number)).filter(
+          (bytes) => !harms(bytes, bystander.number),
+        ),
+      );
+      answers += (await Promise.all(batches.map((parts) => batch(runner, parts)))).reduce(
+        (sum, count) => sum + count,
+        0,
+      );
       expect(runner.ended, `the runner ended; seed ${seed}`).toBeUndefined();
       await closeOthers(runner, [bystander, prey]);
       if (sent % (PER_CONNECTION * PARALLEL * 10) === 0) await works(`after ${sent} frames`);
@@ -154,7 +211,8 @@ describe(`fuzz, ${lane}`, () => {
     for (const socket of silent) socket.on('error', () => undefined).write(half);
     const deaf = await runner.connect();
     deaf.on('error', () => undefined).pause();
-    for (let index = 0; index < 20_000 && deaf.writableLength < 1 << 20; index += 1) deaf.write(frame(TYPE.probe, index + 1));
+    for (let index = 0; index < 20_000 && deaf.writableLength < 1 << 20; index += 1)
+      deaf.write(frame(TYPE.probe, index + 1));
     expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
     for (const socket of [...silent, deaf]) socket.destroy();
     const last = await runner.connect();
@@ -166,13 +224,18 @@ describe(`fuzz, ${lane}`, () => {
 
 async function closeOthers(runner: TestRunner, kept: readonly TestSandbox[]): Promise<void> {
   const { sandboxes } = await runner.client.list();
-  await Promise.all(sandboxes.filter((entry) => !kept.some((one) => one.number === entry.sandbox)).map((entry) => runner.client.closeSandbox(entry.sandbox)));
+  await Promise.all(
+    sandboxes
+      .filter((entry) => !kept.some((one) => one.number === entry.sandbox))
+      .map((entry) => runner.client.closeSandbox(entry.sandbox)),
+  );
 }
 
 /** Commits the end of every record that no client came back for. */
 async function releaseRecords(runner: TestRunner): Promise<void> {
   const socket = await runner.connect();
-  for (const entry of (await runner.client.list()).execs) socket.write(frame(TYPE.commit, 1, commitPayload(BigInt(entry.exec_id), 0n, 0n, true)));
+  for (const entry of (await runner.client.list()).execs)
+    socket.write(frame(TYPE.commit, 1, commitPayload(BigInt(entry.exec_id), 0n, 0n, true)));
   socket.end();
   await sleep(300);
   socket.destroy();

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lane, PROBE_MODE, python, sh, startRunner, type TestRunner, type TestSandbox } from '@boxkite/testing';
 import { hostname, userInfo } from 'node:os';
+import { lane, PROBE_MODE, python, sh, startRunner, type TestRunner, type TestSandbox } from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { observe, postureViolations } from './support/posture.ts';
 
 describe(`posture, ${lane}`, () => {
@@ -34,7 +34,15 @@ describe(`posture, ${lane}`, () => {
   });
 
   it('answers with the effective posture of the very exec', async () => {
-    const handle = await sandbox.exec({ argv: ['/usr/bin/python3', '-I', '-S', '-c', 'import os;print(os.stat("/proc/self/ns/pid").st_ino, os.stat("/proc/self/ns/user").st_ino)'] });
+    const handle = await sandbox.exec({
+      argv: [
+        '/usr/bin/python3',
+        '-I',
+        '-S',
+        '-c',
+        'import os;print(os.stat("/proc/self/ns/pid").st_ino, os.stat("/proc/self/ns/user").st_ino)',
+      ],
+    });
     let text = '';
     for await (const event of handle) {
       if (event.type === 'output') text += Buffer.from(event.data).toString();
@@ -62,7 +70,9 @@ describe(`posture, ${lane}`, () => {
   });
 
   it('names nothing of the host', async () => {
-    const { stdout } = await python(sandbox, `
+    const { stdout } = await python(
+      sandbox,
+      `
 import os
 for base in ('/proc/self', '/proc/1', '/proc/thread-self'):
     for name in ('cmdline', 'comm', 'environ', 'mountinfo', 'mounts', 'mountstats', 'cgroup', 'status', 'maps'):
@@ -72,9 +82,16 @@ for name in ('hostname', 'hosts', 'passwd', 'group', 'resolv.conf', 'machine-id'
     try: print(open('/etc/' + name).read())
     except OSError: pass
 print(os.uname().nodename)
-`);
+`,
+    );
     const { username, homedir } = userInfo();
-    for (const name of [runner.place.base, runner.place.directory, process.cwd(), ...(homedir === '/' || homedir.length < 4 ? [] : [`${homedir}/`]), ...(username === 'root' ? [] : [username])]) {
+    for (const name of [
+      runner.place.base,
+      runner.place.directory,
+      process.cwd(),
+      ...(homedir === '/' || homedir.length < 4 ? [] : [`${homedir}/`]),
+      ...(username === 'root' ? [] : [username]),
+    ]) {
       expect.soft(stdout, `the name ${name}`).not.toContain(name);
     }
     expect(stdout.split(/\s+/)).not.toContain(hostname());

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { insideSource, lane, pythonJson, startRunner, type TestRunner, type TestSandbox } from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LAST_NUMBER, readTable, systemCallViolations, tryInside, tryOnHost } from './support/system-calls.ts';
 
 const NAMESPACES = ['mnt', 'cgroup', 'uts', 'ipc', 'user', 'pid', 'net'];
@@ -40,11 +40,27 @@ describe(`system calls, ${lane}`, () => {
   });
 
   it('opens sockets of UNIX, INET, INET6 and NETLINK_ROUTE only', () => {
-    const opened = Object.entries(conditional).filter(([label, result]) => /^(socket|netlink|inet) /.test(label) && result === 'ok').map(([label]) => label);
-    expect(opened.toSorted()).toEqual([
-      'inet protocol 1 type 2', 'inet protocol 17 type 2', 'inet protocol 6 type 1', 'netlink 0',
-      'socket 1 datagram', 'socket 1 stream', 'socket 10 datagram', 'socket 10 stream', 'socket 16 raw', 'socket 2 datagram', 'socket 2 stream', 'socket 16 datagram',
-    ].filter((label) => label !== 'inet protocol 1 type 2' || conditional[label] === 'ok').toSorted());
+    const opened = Object.entries(conditional)
+      .filter(([label, result]) => /^(socket|netlink|inet) /.test(label) && result === 'ok')
+      .map(([label]) => label);
+    expect(opened.toSorted()).toEqual(
+      [
+        'inet protocol 1 type 2',
+        'inet protocol 17 type 2',
+        'inet protocol 6 type 1',
+        'netlink 0',
+        'socket 1 datagram',
+        'socket 1 stream',
+        'socket 10 datagram',
+        'socket 10 stream',
+        'socket 16 raw',
+        'socket 2 datagram',
+        'socket 2 stream',
+        'socket 16 datagram',
+      ]
+        .filter((label) => label !== 'inet protocol 1 type 2' || conditional[label] === 'ok')
+        .toSorted(),
+    );
   });
 
   it('pushes nothing into terminals and changes no line discipline or project', () => {
@@ -55,9 +71,14 @@ describe(`system calls, ${lane}`, () => {
     expect(conditional['ioctl TIOCGWINSZ']).toBe('ok');
   });
 
-  it('keeps executable protection, names and listeners in the caller\'s bounds', () => {
-    expect({ query: conditional['personality ffffffff'], none: conditional['personality 0'], fixed: conditional['personality 40000'] }).toEqual({ query: 'ok', none: 'ok', fixed: 'ok' });
-    for (const value of ['400000', '100000', '200000', '8000000']) expect.soft(conditional[`personality ${value}`], value).toBe('EPERM');
+  it("keeps executable protection, names and listeners in the caller's bounds", () => {
+    expect({
+      query: conditional['personality ffffffff'],
+      none: conditional['personality 0'],
+      fixed: conditional['personality 40000'],
+    }).toEqual({ query: 'ok', none: 'ok', fixed: 'ok' });
+    for (const value of ['400000', '100000', '200000', '8000000'])
+      expect.soft(conditional[`personality ${value}`], value).toBe('EPERM');
     for (const option of [35, 57, 62, 67]) expect.soft(conditional[`prctl ${option}`], `prctl ${option}`).toBe('EPERM');
     for (const option of [79, 1000]) expect.soft(conditional[`prctl ${option}`], `prctl ${option}`).toBe('EINVAL');
     expect(conditional['prctl name']).toBe('ok');
@@ -67,7 +88,9 @@ describe(`system calls, ${lane}`, () => {
   it('makes no device node, and fifos and memory files as ever', () => {
     for (const call of process.arch === 'x64' ? ['mknod', 'mknodat'] : ['mknodat']) {
       expect.soft([conditional[`${call} char`], conditional[`${call} block`]]).toEqual(['EPERM', 'EPERM']);
-      expect.soft([conditional[`${call} fifo`], conditional[`${call} regular`], conditional[`${call} socket`]]).toEqual(['ok', 'ok', 'ok']);
+      expect
+        .soft([conditional[`${call} fifo`], conditional[`${call} regular`], conditional[`${call} socket`]])
+        .toEqual(['ok', 'ok', 'ok']);
     }
     expect(conditional['memfd_create']).toBe('ok');
   });

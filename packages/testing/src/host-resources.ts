@@ -24,7 +24,15 @@ function attempt<T>(read: () => T, fallback: T): T {
     return read();
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'ENOENT' || code === 'ESRCH' || code === 'EACCES' || code === 'EINVAL' || code === 'EPERM' || code === 'ENOTDIR') return fallback;
+    if (
+      code === 'ENOENT' ||
+      code === 'ESRCH' ||
+      code === 'EACCES' ||
+      code === 'EINVAL' ||
+      code === 'EPERM' ||
+      code === 'ENOTDIR'
+    )
+      return fallback;
     throw error;
   }
 }
@@ -43,7 +51,8 @@ export function processes(): readonly Process[] {
     if (!/^\d+$/.test(name)) continue;
     const text = attempt(() => readFileSync(`/proc/${name}/stat`, 'utf8'), '');
     const match = /^(\d+) \((.*)\) (\S) (\d+)/s.exec(text);
-    if (match !== null) found.push({ pid: Number(match[1]), name: match[2] ?? '', state: match[3] ?? '', parent: Number(match[4]) });
+    if (match !== null)
+      found.push({ pid: Number(match[1]), name: match[2] ?? '', state: match[3] ?? '', parent: Number(match[4]) });
   }
   return found;
 }
@@ -71,20 +80,26 @@ export function processesOf(root: number | undefined, programs: string): readonl
 
 function namespaceLinks(pid: number): readonly string[] {
   const base = `/proc/${pid}/ns`;
-  return attempt(() => readdirSync(base), []).map((name) => attempt(() => readlinkSync(join(base, name)), '')).filter((link) => link !== '');
+  return attempt(() => readdirSync(base), [])
+    .map((name) => attempt(() => readlinkSync(join(base, name)), ''))
+    .filter((link) => link !== '');
 }
 
 function descriptorsOf(pid: number): readonly string[] {
   const base = `/proc/${pid}/fd`;
-  return attempt(() => readdirSync(base), [])
-    .map((name) => attempt(() => readlinkSync(join(base, name)), ''))
-    .filter((link) => link !== '')
-    // Which socket it is says nothing; that there is one does.
-    .map((link) => link.replace(/^(socket|pipe):\[\d+\]$/, '$1').replace(/^\/proc\/\d+/, '/proc/N'));
+  return (
+    attempt(() => readdirSync(base), [])
+      .map((name) => attempt(() => readlinkSync(join(base, name)), ''))
+      .filter((link) => link !== '')
+      // Which socket it is says nothing; that there is one does.
+      .map((link) => link.replace(/^(socket|pipe):\[\d+\]$/, '$1').replace(/^\/proc\/\d+/, '/proc/N'))
+  );
 }
 
 function mountsOf(pid: number): readonly string[] {
-  return attempt(() => readFileSync(`/proc/${pid}/mountinfo`, 'utf8'), '').split('\n').filter((line) => line !== '');
+  return attempt(() => readFileSync(`/proc/${pid}/mountinfo`, 'utf8'), '')
+    .split('\n')
+    .filter((line) => line !== '');
 }
 
 function walk(directory: string, found: string[]): void {
@@ -97,12 +112,14 @@ function walk(directory: string, found: string[]): void {
 
 /** Mount points of every cgroup hierarchy. */
 function cgroupHierarchies(): readonly string[] {
-  return readFileSync('/proc/self/mountinfo', 'utf8').split('\n').flatMap((line) => {
-    const [left = '', right = ''] = line.split(' - ');
-    const type = right.split(' ')[0];
-    const point = left.split(' ')[4];
-    return (type === 'cgroup' || type === 'cgroup2') && point !== undefined ? [point] : [];
-  });
+  return readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .flatMap((line) => {
+      const [left = '', right = ''] = line.split(' - ');
+      const type = right.split(' ')[0];
+      const point = left.split(' ')[4];
+      return (type === 'cgroup' || type === 'cgroup2') && point !== undefined ? [point] : [];
+    });
 }
 
 function cgroupDirectories(directory: string, wanted: (path: string) => boolean, found: string[]): void {
@@ -166,8 +183,12 @@ export function leftovers(pid: number, base: string): readonly string[] {
   return [
     ...processesOf(undefined, base).map((entry) => `process ${entry.pid} ${entry.name} ${entry.state}`),
     ...cgroupsOf(pid).map((path) => `cgroup ${path}`),
-    ...mountsOf(process.pid).filter((line) => line.includes(base)).map((line) => `mount ${line}`),
-    ...files.filter((path) => path !== join(base, 'test-runner') && path !== join(base, 'test-agent')).map((path) => `file ${path}`),
+    ...mountsOf(process.pid)
+      .filter((line) => line.includes(base))
+      .map((line) => `mount ${line}`),
+    ...files
+      .filter((path) => path !== join(base, 'test-runner') && path !== join(base, 'test-agent'))
+      .map((path) => `file ${path}`),
   ];
 }
 

@@ -1,5 +1,5 @@
 /** Things on the host that no sandbox may reach: listeners, a canary file, a process with a marked environment. */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -43,7 +43,10 @@ class Targets implements HostTargets {
   readonly publicFile = join(this.#directory, 'public');
   readonly unixPath = join(this.#directory, 'listener.sock');
   readonly abstract = `@boxkite-test-${randomBytes(8).toString('hex')}`;
-  readonly addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter((entry) => !entry.internal && !entry.address.startsWith('fe80')).map((entry) => entry.address);
+  readonly addresses = Object.values(networkInterfaces())
+    .flatMap((list) => list ?? [])
+    .filter((entry) => !entry.internal && !entry.address.startsWith('fe80'))
+    .map((entry) => entry.address);
   readonly #servers: Server[] = [];
   #datagrams: DatagramSocket | undefined;
   #child: ChildProcess | undefined;

@@ -34,4 +34,8 @@ function chooseLane(): Lane {
 export const lane: Lane = chooseLane();
 
 /** Status of `probe` that belongs to the lane. */
-export const PROBE_MODE: Readonly<Record<Lane, string>> = { root: 'root', 'user-range': 'id_range', 'user-one-id': 'one_id' };
+export const PROBE_MODE: Readonly<Record<Lane, string>> = {
+  root: 'root',
+  'user-range': 'id_range',
+  'user-one-id': 'one_id',
+};

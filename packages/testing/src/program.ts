@@ -33,18 +33,26 @@ export async function collect(handle: ExecHandle): Promise<Outcome> {
     if (record !== undefined) throw new Error(`an event of type ${event.type} came after the end`);
     if (event.type === 'ended') record = event.record;
     else if (event.type === 'gap') {
-      if (event.from !== next[event.stream]) throw new Error(`a gap from ${event.from} where ${next[event.stream]} was due`);
+      if (event.from !== next[event.stream])
+        throw new Error(`a gap from ${event.from} where ${next[event.stream]} was due`);
       next[event.stream] = event.to;
       gaps.push(event);
     } else {
-      if (event.offset !== next[event.stream]) throw new Error(`output at ${event.offset} where ${next[event.stream]} was due`);
+      if (event.offset !== next[event.stream])
+        throw new Error(`output at ${event.offset} where ${next[event.stream]} was due`);
       next[event.stream] += event.data.length;
       chunks[event.stream].push(Buffer.from(event.data));
     }
   }
   if (record === undefined) throw new Error('the events ended without an end');
   const stdoutBytes = Buffer.concat(chunks.stdout);
-  return { record, stdout: stdoutBytes.toString('utf8'), stderr: Buffer.concat(chunks.stderr).toString('utf8'), stdoutBytes, gaps };
+  return {
+    record,
+    stdout: stdoutBytes.toString('utf8'),
+    stderr: Buffer.concat(chunks.stderr).toString('utf8'),
+    stdoutBytes,
+    gaps,
+  };
 }
 
 /** Runs a program to its end. */
@@ -58,16 +66,26 @@ export async function sh(sandbox: Executor, script: string, options: ProgramOpti
 }
 
 /** Runs Python source to its end. */
-export async function python(sandbox: Executor, source: string, options: ProgramOptions & { readonly args?: readonly string[] } = {}): Promise<Outcome> {
+export async function python(
+  sandbox: Executor,
+  source: string,
+  options: ProgramOptions & { readonly args?: readonly string[] } = {},
+): Promise<Outcome> {
   const { args = [], ...rest } = options;
   return run(sandbox, ['/usr/bin/python3', '-I', '-S', '-c', source, ...args], rest);
 }
 
 /** Runs Python source that prints one JSON document, and parses it. */
-export async function pythonJson<T>(sandbox: Executor, source: string, options: ProgramOptions & { readonly args?: readonly string[] } = {}): Promise<T> {
+export async function pythonJson<T>(
+  sandbox: Executor,
+  source: string,
+  options: ProgramOptions & { readonly args?: readonly string[] } = {},
+): Promise<T> {
   const outcome = await python(sandbox, source, options);
   if (outcome.record.exit_code !== 0) {
-    throw new Error(`the program inside failed: ${JSON.stringify({ ...outcome.record, effective: undefined })}\n${outcome.stderr}\n${outcome.stdout.slice(0, 2000)}`);
+    throw new Error(
+      `the program inside failed: ${JSON.stringify({ ...outcome.record, effective: undefined })}\n${outcome.stderr}\n${outcome.stdout.slice(0, 2000)}`,
+    );
   }
   return JSON.parse(outcome.stdout);
 }
@@ -82,7 +100,9 @@ export function compileInside(name: string): Buffer {
   const directory = mkdtempSync(join(tmpdir(), 'boxkite-cc-'));
   try {
     const output = join(directory, 'program');
-    execFileSync('cc', ['-O1', '-static', '-Wall', '-Werror', '-o', output, join(INSIDE, name)], { stdio: ['ignore', 'ignore', 'inherit'] });
+    execFileSync('cc', ['-O1', '-static', '-Wall', '-Werror', '-o', output, join(INSIDE, name)], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
     return readFileSync(output);
   } finally {
     rmSync(directory, { recursive: true, force: true });
@@ -102,7 +122,11 @@ export function sleep(ms: number): Promise<void> {
 }
 
 /** Waits until `check` holds, at most `timeoutMs`; fails with the last value it described. */
-export async function eventually(check: () => boolean | Promise<boolean>, timeoutMs: number, describe: () => string): Promise<void> {
+export async function eventually(
+  check: () => boolean | Promise<boolean>,
+  timeoutMs: number,
+  describe: () => string,
+): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   while (!(await check())) {
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${describe()}`);

@@ -12,7 +12,26 @@ export interface RawFrame {
 }
 
 /** Types of operations, answers and events that raw tests use. */
-export const TYPE = { open: 0x01, close: 0x02, exec: 0x03, attach: 0x04, signal: 0x05, resize: 0x06, file: 0x07, list: 0x09, probe: 0x0a, commit: 0x0b, done: 0x80, opened: 0x81, started: 0x83, attached: 0x84, output: 0xc1, gap: 0xc2, ended: 0xc3, error: 0xff } as const;
+export const TYPE = {
+  open: 0x01,
+  close: 0x02,
+  exec: 0x03,
+  attach: 0x04,
+  signal: 0x05,
+  resize: 0x06,
+  file: 0x07,
+  list: 0x09,
+  probe: 0x0a,
+  commit: 0x0b,
+  done: 0x80,
+  opened: 0x81,
+  started: 0x83,
+  attached: 0x84,
+  output: 0xc1,
+  gap: 0xc2,
+  ended: 0xc3,
+  error: 0xff,
+} as const;
 
 /** Length of a frame's header. */
 export const HEADER = 12;
@@ -48,7 +67,11 @@ export function openPayload(options: { readonly workspaceBytes?: bigint; readonl
 }
 
 /** Payload of `exec` without limits. */
-export function execPayload(sandbox: bigint, argv: readonly string[], options: { readonly overflow?: 'drop' | 'block'; readonly stdin?: number; readonly timeoutMs?: bigint } = {}): Buffer {
+export function execPayload(
+  sandbox: bigint,
+  argv: readonly string[],
+  options: { readonly overflow?: 'drop' | 'block'; readonly stdin?: number; readonly timeoutMs?: bigint } = {},
+): Buffer {
   const head = Buffer.alloc(48);
   head.writeBigUInt64LE(sandbox, 0);
   head.writeBigUInt64LE(options.timeoutMs ?? 0n, 8);
@@ -64,7 +87,15 @@ export function execPayload(sandbox: bigint, argv: readonly string[], options: {
     out.writeUInt32LE(value);
     return out;
   };
-  return Buffer.concat([head.subarray(0, 44), bytes('/workspace'), count(argv.length), ...argv.map(bytes), count(environment.length), ...environment.map(bytes), bytes('')]);
+  return Buffer.concat([
+    head.subarray(0, 44),
+    bytes('/workspace'),
+    count(argv.length),
+    ...argv.map(bytes),
+    count(environment.length),
+    ...environment.map(bytes),
+    bytes(''),
+  ]);
 }
 
 /** Payload of `commit`. */
@@ -93,7 +124,11 @@ export async function* frames(socket: Socket): AsyncGenerator<RawFrame, void> {
       while (rest.length >= HEADER) {
         const length = rest.readUInt32LE(0);
         if (rest.length < HEADER + length) break;
-        yield { type: rest.readUInt8(5), request: rest.readUInt32LE(8), payload: rest.subarray(HEADER, HEADER + length) };
+        yield {
+          type: rest.readUInt8(5),
+          request: rest.readUInt32LE(8),
+          payload: rest.subarray(HEADER, HEADER + length),
+        };
         rest = rest.subarray(HEADER + length);
       }
     }

@@ -1,5 +1,5 @@
 /** A private runner for one test: either binary, from a copy of its own, so that each of its processes can be told from all others. */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Effective, ExecHandle, ExecRequest } from '@boxkite/protocol';
-import { FileAgentClient, RunnerClient, type OpenRequest, type SandboxId } from '@boxkite/runner-client';
+import { FileAgentClient, type OpenRequest, RunnerClient, type SandboxId } from '@boxkite/runner-client';
 
 /** How a private runner is started. */
 export interface TestRunnerOptions {
@@ -49,7 +49,10 @@ const TARGET = process.arch === 'arm64' ? 'aarch64-unknown-linux-gnu' : 'x86_64-
 /** Path of one of the native programs: of `BOXKITE_BIN`, else of the last build. */
 export function nativeProgram(name: 'boxkite-runner' | 'boxkite-agent' | 'runner-weakened'): string {
   const configured = process.env['BOXKITE_BIN'];
-  const places = configured === undefined ? [join(REPOSITORY, 'build/bin'), join(REPOSITORY, 'runner/target', TARGET, 'release')] : [configured];
+  const places =
+    configured === undefined
+      ? [join(REPOSITORY, 'build/bin'), join(REPOSITORY, 'runner/target', TARGET, 'release')]
+      : [configured];
   const found = places.map((place) => join(place, name)).find((path) => existsSync(path));
   if (found === undefined) throw new Error(`${name} is not built; run \`make build\``);
   return found;
@@ -76,9 +79,17 @@ export interface Place {
 /** Makes a place for one runner. */
 export function makePlace(weakened: boolean): Place {
   const base = mkdtempSync(join(tmpdir(), 'boxkite-test-'));
-  const place = { base, directory: join(base, 'runner'), runner: join(base, 'test-runner'), agent: join(base, 'test-agent') };
+  const place = {
+    base,
+    directory: join(base, 'runner'),
+    runner: join(base, 'test-runner'),
+    agent: join(base, 'test-agent'),
+  };
   mkdirSync(place.directory, { mode: 0o700 });
-  for (const [from, to] of [[nativeProgram(weakened ? 'runner-weakened' : 'boxkite-runner'), place.runner], [nativeProgram('boxkite-agent'), place.agent]] as const) {
+  for (const [from, to] of [
+    [nativeProgram(weakened ? 'runner-weakened' : 'boxkite-runner'), place.runner],
+    [nativeProgram('boxkite-agent'), place.agent],
+  ] as const) {
     copyFileSync(from, to);
     chmodSync(to, 0o755);
   }
@@ -139,7 +150,13 @@ export class TestRunner implements AsyncDisposable {
   async create(spec: TestSpec = {}): Promise<TestSandbox> {
     const { memoryMb = 1024, workspaceMb = 1024, ...rest } = spec;
     const opened = await this.client.openSandbox({
-      memoryBytes: memoryMb * 1_048_576, workspaceBytes: workspaceMb * 1_048_576, inodes: 262_144, pids: 256, cpuMillis: 0, root: 0, ...rest,
+      memoryBytes: memoryMb * 1_048_576,
+      workspaceBytes: workspaceMb * 1_048_576,
+      inodes: 262_144,
+      pids: 256,
+      cpuMillis: 0,
+      root: 0,
+      ...rest,
     });
     return new RunnerSandbox(this.client, opened.sandbox, opened.effective);
   }
@@ -163,9 +180,13 @@ export class TestRunner implements AsyncDisposable {
 /** Starts a private runner and waits until it serves. */
 export async function startRunner(options: TestRunnerOptions = {}): Promise<TestRunner> {
   const place = options.place ?? makePlace(options.weaken !== undefined);
-  const child = spawn(place.runner, runnerArguments(place.directory, place.agent, options), { stdio: ['ignore', 'ignore', 'pipe', 'pipe'], env: { PATH: RUNNER_PATH }, cwd: '/' });
+  const child = spawn(place.runner, runnerArguments(place.directory, place.agent, options), {
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    env: { PATH: RUNNER_PATH },
+    cwd: '/',
+  });
   const owner = child.stdio[3];
-  if (!(owner instanceof Socket)) throw new Error('the owner\'s socket is missing');
+  if (!(owner instanceof Socket)) throw new Error("the owner's socket is missing");
   const runner = new TestRunner(place, child, owner);
   try {
     await runner.client.probe();

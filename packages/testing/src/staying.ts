@@ -16,7 +16,11 @@ export interface Staying {
 }
 
 /** Starts a program with a streamed standard input and waits for its first line. */
-export async function startStaying(sandbox: Executor, argv: readonly string[], options: Omit<ExecRequest, 'argv'> = {}): Promise<Staying> {
+export async function startStaying(
+  sandbox: Executor,
+  argv: readonly string[],
+  options: Omit<ExecRequest, 'argv'> = {},
+): Promise<Staying> {
   const handle = await sandbox.exec({ stdin: 'stream', timeout_ms: 60_000, ...options, argv });
   const iterator = handle[Symbol.asyncIterator]();
   let stdout = '';
@@ -30,7 +34,10 @@ export async function startStaying(sandbox: Executor, argv: readonly string[], o
   };
   const until = async (text: string): Promise<string> => {
     while (!stdout.includes(text)) {
-      if (!(await step())) throw new Error(`the program ended as ${record?.end} ${record?.exit_code} before it wrote ${JSON.stringify(text)}: ${stdout.slice(-500)}`);
+      if (!(await step()))
+        throw new Error(
+          `the program ended as ${record?.end} ${record?.exit_code} before it wrote ${JSON.stringify(text)}: ${stdout.slice(-500)}`,
+        );
     }
     return stdout;
   };

@@ -4,7 +4,9 @@ import { nativeProgram } from '@boxkite/testing';
 import { Sandbox } from 'boxkite';
 
 const marker = process.argv[2] ?? '';
-const provider = createLocalProvider({ binaries: { runner: nativeProgram('boxkite-runner'), agent: nativeProgram('boxkite-agent') } });
+const provider = createLocalProvider({
+  binaries: { runner: nativeProgram('boxkite-runner'), agent: nativeProgram('boxkite-agent') },
+});
 
 async function busy(): Promise<never> {
   for (;;) {

@@ -5,7 +5,13 @@ const [path = '', sandbox = '0', program = ''] = process.argv.slice(2);
 
 for (;;) {
   const socket = await connectTo(path);
-  socket.write(frame(TYPE.exec, 1, execPayload(BigInt(sandbox), ['/usr/bin/python3', '-I', '-S', '-c', program], { overflow: 'block' })));
+  socket.write(
+    frame(
+      TYPE.exec,
+      1,
+      execPayload(BigInt(sandbox), ['/usr/bin/python3', '-I', '-S', '-c', program], { overflow: 'block' }),
+    ),
+  );
   let exec = 0n;
   for await (const one of frames(socket)) {
     if (one.type === TYPE.started) {

@@ -1,5 +1,5 @@
 /** Runs one of the attacks of `packages/testing/inside/attacks.py` in a sandbox. */
-import { insideSource, pythonJson, type Executor, type ProgramOptions } from '@boxkite/testing';
+import { type Executor, insideSource, type ProgramOptions, pythonJson } from '@boxkite/testing';
 
 /** What an attack says of itself. */
 export interface AttackResult {
@@ -11,7 +11,12 @@ export interface AttackResult {
 const SOURCE = insideSource('attacks.py');
 
 /** Tries one attack and returns what it reached. */
-export async function attack(sandbox: Executor, name: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<AttackResult> {
+export async function attack(
+  sandbox: Executor,
+  name: string,
+  args: readonly string[] = [],
+  options: ProgramOptions = {},
+): Promise<AttackResult> {
   return pythonJson<AttackResult>(sandbox, SOURCE, { ...options, args: [name, ...args] });
 }
 

@@ -63,7 +63,23 @@ export const DEVICES: Readonly<Record<string, string>> = {
 };
 
 /** Entries of the root directory, apart from those that only some hosts have. */
-export const ROOT_ENTRIES: readonly string[] = ['bin', 'dev', 'etc', 'home', 'lib', 'lib64', 'mnt', 'proc', 'root', 'run', 'sbin', 'tmp', 'usr', 'var', 'workspace'];
+export const ROOT_ENTRIES: readonly string[] = [
+  'bin',
+  'dev',
+  'etc',
+  'home',
+  'lib',
+  'lib64',
+  'mnt',
+  'proc',
+  'root',
+  'run',
+  'sbin',
+  'tmp',
+  'usr',
+  'var',
+  'workspace',
+];
 export const ROOT_ENTRIES_OF_SOME_HOSTS: readonly string[] = ['lib32', 'libx32'];
 
 /** Directories in which a command can make a file. */
@@ -78,4 +94,21 @@ export const LIMITS: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 /** Entries of /proc that tell nothing: they are empty or can't be read. */
-export const PROC_EMPTY: readonly string[] = ['kcore', 'kmsg', 'kallsyms', 'keys', 'timer_list', 'sched_debug', 'sysrq-trigger', 'modules', 'config.gz', 'acpi', 'scsi', 'irq', 'bus', 'kpagecount', 'vmallocinfo', 'slabinfo'];
+export const PROC_EMPTY: readonly string[] = [
+  'kcore',
+  'kmsg',
+  'kallsyms',
+  'keys',
+  'timer_list',
+  'sched_debug',
+  'sysrq-trigger',
+  'modules',
+  'config.gz',
+  'acpi',
+  'scsi',
+  'irq',
+  'bus',
+  'kpagecount',
+  'vmallocinfo',
+  'slabinfo',
+];

@@ -1,7 +1,17 @@
 /** The one expected posture of each way in, and the comparison with what was read inside. */
 import type { Effective } from '@boxkite/protocol';
-import { hostNamespace, insideSource, pythonJson, type Executor, type Lane } from '@boxkite/testing';
-import { DEVICES, ENVIRONMENT, LIMITS, MOUNTS_ALLOWED, MOUNTS_REQUIRED, PROC_EMPTY, ROOT_ENTRIES, ROOT_ENTRIES_OF_SOME_HOSTS, WRITABLE } from './expected-posture.ts';
+import { type Executor, hostNamespace, insideSource, type Lane, pythonJson } from '@boxkite/testing';
+import {
+  DEVICES,
+  ENVIRONMENT,
+  LIMITS,
+  MOUNTS_ALLOWED,
+  MOUNTS_REQUIRED,
+  PROC_EMPTY,
+  ROOT_ENTRIES,
+  ROOT_ENTRIES_OF_SOME_HOSTS,
+  WRITABLE,
+} from './expected-posture.ts';
 
 interface Status {
   readonly Uid: readonly string[];
@@ -107,13 +117,22 @@ function checkInit(check: Violations, seen: Observed, lane: Lane): void {
   const allowed = lane === 'user-one-id' ? 0n : INIT_CAPABILITIES;
   for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'] as const) {
     const value = BigInt(`0x${seen.init[set][0] ?? 'ffff'}`);
-    check.that(`PID 1 ${set} within what it needs`, (value & ~(set === 'CapInh' || set === 'CapAmb' ? 0n : allowed)) === 0n, seen.init[set]);
+    check.that(
+      `PID 1 ${set} within what it needs`,
+      (value & ~(set === 'CapInh' || set === 'CapAmb' ? 0n : allowed)) === 0n,
+      seen.init[set],
+    );
   }
   check.same('PID 1 NoNewPrivs', seen.init.NoNewPrivs, ['1']);
   check.same('PID 1 Seccomp', seen.init.Seccomp, ['2']);
-  for (const name of ['environ', 'maps', 'cwd', 'root']) check.that(`PID 1 ${name} is closed`, /^errno/.test(seen.init_files[name] ?? ''), seen.init_files[name]);
+  for (const name of ['environ', 'maps', 'cwd', 'root'])
+    check.that(`PID 1 ${name} is closed`, /^errno/.test(seen.init_files[name] ?? ''), seen.init_files[name]);
   for (const [name, value] of Object.entries(seen.init_ns)) check.that(`PID 1 ns/${name} is closed`, value < 0, value);
-  check.that('PID 1 names no host path', !/\/(root|home|tmp|run|work|var)\//.test(seen.init_files['cmdline'] ?? ''), seen.init_files['cmdline']);
+  check.that(
+    'PID 1 names no host path',
+    !/\/(root|home|tmp|run|work|var)\//.test(seen.init_files['cmdline'] ?? ''),
+    seen.init_files['cmdline'],
+  );
 }
 
 function checkNamespaces(check: Violations, seen: Observed, effective: Effective): void {
@@ -127,16 +146,35 @@ function checkNamespaces(check: Violations, seen: Observed, effective: Effective
 }
 
 function checkMounts(check: Violations, seen: Observed): void {
-  const table = seen.mounts.map((entry) => `${entry.point} ${entry.type} ${entry.flags.filter((flag) => ['rw', 'ro', 'nosuid', 'nodev', 'noexec'].includes(flag)).join(',')}`);
+  const table = seen.mounts.map(
+    (entry) =>
+      `${entry.point} ${entry.type} ${entry.flags.filter((flag) => ['rw', 'ro', 'nosuid', 'nodev', 'noexec'].includes(flag)).join(',')}`,
+  );
   for (const line of table) {
-    check.that('a mount that is not expected', [...MOUNTS_REQUIRED, ...MOUNTS_ALLOWED].some((pattern) => pattern.test(line)), line);
+    check.that(
+      'a mount that is not expected',
+      [...MOUNTS_REQUIRED, ...MOUNTS_ALLOWED].some((pattern) => pattern.test(line)),
+      line,
+    );
   }
   for (const pattern of MOUNTS_REQUIRED) {
-    check.that('an expected mount is missing or there twice', table.filter((line) => pattern.test(line)).length === 1, pattern.source);
+    check.that(
+      'an expected mount is missing or there twice',
+      table.filter((line) => pattern.test(line)).length === 1,
+      pattern.source,
+    );
   }
   for (const entry of seen.mounts) {
-    check.that(`${entry.point} does not propagate`, !entry.propagation.some((flag) => flag.startsWith('shared:')), entry.propagation);
-    check.that(`${entry.point} shows no path of the host`, !/^\/(home|root|tmp|run|var|work|srv|opt)\//.test(entry.root), entry.root);
+    check.that(
+      `${entry.point} does not propagate`,
+      !entry.propagation.some((flag) => flag.startsWith('shared:')),
+      entry.propagation,
+    );
+    check.that(
+      `${entry.point} shows no path of the host`,
+      !/^\/(home|root|tmp|run|var|work|srv|opt)\//.test(entry.root),
+      entry.root,
+    );
   }
 }
 
@@ -153,10 +191,22 @@ function checkSurroundings(check: Violations, seen: Observed): void {
   check.same('IPv6 routes', seen.routes6, []);
   check.same('host name', seen.hostname, 'sandbox');
   check.same('domain name', seen.domainname, '(none)');
-  check.same('cgroup paths', seen.cgroup.filter((line) => !line.endsWith(':/')), []);
-  check.same('processes', seen.processes, [1, seen.self].toSorted((a, b) => a - b));
+  check.same(
+    'cgroup paths',
+    seen.cgroup.filter((line) => !line.endsWith(':/')),
+    [],
+  );
+  check.same(
+    'processes',
+    seen.processes,
+    [1, seen.self].toSorted((a, b) => a - b),
+  );
   check.same('/sys', seen.sys, []);
-  check.same('entries of /', seen.root.filter((name) => !ROOT_ENTRIES_OF_SOME_HOSTS.includes(name)), ROOT_ENTRIES);
+  check.same(
+    'entries of /',
+    seen.root.filter((name) => !ROOT_ENTRIES_OF_SOME_HOSTS.includes(name)),
+    ROOT_ENTRIES,
+  );
   check.same('writable directories', seen.writable.toSorted(), [...WRITABLE].toSorted());
   check.same('session and process group', seen.session, [seen.self, seen.self]);
   check.same('umask', seen.umask, '022');
@@ -166,7 +216,8 @@ function checkSurroundings(check: Violations, seen: Observed): void {
     if (expected !== undefined) check.same(`limit ${name}`, found, expected);
   }
   for (const [name, found] of Object.entries(seen.proc)) {
-    if (PROC_EMPTY.includes(name)) check.that(`/proc/${name} is masked`, found.length === 0 || /^errno/.test(String(found)), found);
+    if (PROC_EMPTY.includes(name))
+      check.that(`/proc/${name} is masked`, found.length === 0 || /^errno/.test(String(found)), found);
   }
 }
 
@@ -174,7 +225,13 @@ function checkEffective(check: Violations, seen: Observed, effective: Effective,
   const first = seen.threads[0];
   check.same('effective.init', effective.init, lane === 'user-one-id' ? 'same-user' : 'own');
   check.same('effective ids', [effective.user.uid, effective.user.gid, effective.user.groups], [1001, 1001, 0]);
-  for (const [name, set] of [['inheritable', 'CapInh'], ['permitted', 'CapPrm'], ['effective', 'CapEff'], ['bounding', 'CapBnd'], ['ambient', 'CapAmb']] as const) {
+  for (const [name, set] of [
+    ['inheritable', 'CapInh'],
+    ['permitted', 'CapPrm'],
+    ['effective', 'CapEff'],
+    ['bounding', 'CapBnd'],
+    ['ambient', 'CapAmb'],
+  ] as const) {
     check.same(`effective capabilities ${name}`, effective.capabilities[name], first?.status[set][0]);
   }
   check.same('effective no_new_privs', effective.no_new_privs, first?.status.NoNewPrivs[0] === '1');
@@ -182,7 +239,15 @@ function checkEffective(check: Violations, seen: Observed, effective: Effective,
   check.same('effective filters', effective.seccomp_filters, Number(first?.status.Seccomp_filters[0]));
   check.same('effective descriptors', effective.descriptors, [0, 1, 2]);
   check.same('effective network', effective.network, 'none');
-  for (const layer of ['seccomp', 'read_only_root', 'landlock', 'network', 'proc_masks', 'devices', 'other_processes'] as const) {
+  for (const layer of [
+    'seccomp',
+    'read_only_root',
+    'landlock',
+    'network',
+    'proc_masks',
+    'devices',
+    'other_processes',
+  ] as const) {
     check.same(`effective layer ${layer}`, effective.layers[layer], true);
   }
 }
@@ -190,7 +255,13 @@ function checkEffective(check: Violations, seen: Observed, effective: Effective,
 /** Everything in which a command's posture differs from the lane's expected value; empty if all is well. */
 export function postureViolations(seen: Observed, effective: Effective, lane: Lane): readonly string[] {
   const check = new Violations();
-  check.that('threads before, beside, after forks', ['before', 'threads', 'fork', 'setsid grandchild', 'after'].every((where) => seen.threads.some((thread) => thread.where === where)), seen.threads.map((thread) => thread.where));
+  check.that(
+    'threads before, beside, after forks',
+    ['before', 'threads', 'fork', 'setsid grandchild', 'after'].every((where) =>
+      seen.threads.some((thread) => thread.where === where),
+    ),
+    seen.threads.map((thread) => thread.where),
+  );
   check.that('at least 15 threads were read', seen.threads.length >= 15, seen.threads.length);
   seen.threads.forEach((thread, index) => checkThread(check, `${thread.where} ${index}`, thread.status));
   checkInit(check, seen, lane);

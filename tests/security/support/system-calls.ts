@@ -25,7 +25,9 @@ export function readTable(): readonly TableRow[] {
   const numbers = columns.indexOf(process.arch === 'arm64' ? 'aarch64' : 'x86_64');
   return lines.map((line) => {
     const cells = line.split('\t');
-    const [name = '', action = '', reason = ''] = ['name', 'action', 'reason'].map((column) => cells[columns.indexOf(column)]);
+    const [name = '', action = '', reason = ''] = ['name', 'action', 'reason'].map(
+      (column) => cells[columns.indexOf(column)],
+    );
     const number = cells[numbers];
     return { name, number: number === undefined || number === '-' ? undefined : Number(number), action, reason };
   });
@@ -35,10 +37,15 @@ export function readTable(): readonly TableRow[] {
 export type Outcomes = ReadonlyMap<string, string>;
 
 function parse(text: string): Outcomes {
-  return new Map(text.trimEnd().split('\n').map((line) => {
-    const space = line.indexOf(' ');
-    return [line.slice(0, space), line.slice(space + 1)] as const;
-  }));
+  return new Map(
+    text
+      .trimEnd()
+      .split('\n')
+      .map((line) => {
+        const space = line.indexOf(' ');
+        return [line.slice(0, space), line.slice(space + 1)] as const;
+      }),
+  );
 }
 
 /** Numbers up to this one are tried: far above the last one of any kernel. */
@@ -63,7 +70,9 @@ export function tryOnHost(): Outcomes {
     chmodSync(directory, 0o755);
     const path = join(directory, 'system-calls');
     writeFileSync(path, compileInside('system-calls.c'), { mode: 0o755 });
-    const text = [['0', String(LAST_NUMBER)], ['x32'], ['int80']].map((args) => execFileSync(path, args, { encoding: 'utf8', cwd: '/' })).join('');
+    const text = [['0', String(LAST_NUMBER)], ['x32'], ['int80']]
+      .map((args) => execFileSync(path, args, { encoding: 'utf8', cwd: '/' }))
+      .join('');
     return parse(text);
   } finally {
     rmSync(directory, { recursive: true, force: true });
@@ -81,7 +90,13 @@ const SIGSYS = `signal ${constants.signals.SIGSYS}`;
 
 /** Rules whose answer to a call with every argument -1 does not depend on what the kernel then finds. */
 const RULES_WITH_ALL_ONES: Readonly<Record<string, string>> = {
-  'rule:clone': 'EPERM', 'rule:unshare': 'EPERM', 'rule:socket': 'EAFNOSUPPORT', 'rule:prctl': 'EINVAL', 'rule:seccomp': 'EPERM', 'rule:mknod': 'EPERM', 'rule:mknodat': 'EPERM',
+  'rule:clone': 'EPERM',
+  'rule:unshare': 'EPERM',
+  'rule:socket': 'EAFNOSUPPORT',
+  'rule:prctl': 'EINVAL',
+  'rule:seccomp': 'EPERM',
+  'rule:mknod': 'EPERM',
+  'rule:mknodat': 'EPERM',
 };
 
 /** Everything in which the outcomes inside differ from the table; `control` is the host's. */
@@ -95,15 +110,22 @@ export function systemCallViolations(inside: Outcomes, control: Outcomes): reado
     const action = row === undefined ? 'ENOSYS' : (RULES_WITH_ALL_ONES[row.action] ?? row.action);
     if (action === 'allow' || action.startsWith('rule:')) {
       // The kernel itself refuses some to anybody without rights: then so it does on the host.
-      if (outcome === 'nothing' || outcome === SIGSYS || (refused.has(outcome) && control.get(String(number)) !== outcome)) {
-        found.push(`${row?.name} (${number}) is to be allowed, and gave ${outcome} (on the host: ${control.get(String(number))})`);
+      if (
+        outcome === 'nothing' ||
+        outcome === SIGSYS ||
+        (refused.has(outcome) && control.get(String(number)) !== outcome)
+      ) {
+        found.push(
+          `${row?.name} (${number}) is to be allowed, and gave ${outcome} (on the host: ${control.get(String(number))})`,
+        );
       }
     } else if (outcome !== errnoLine(action)) {
       found.push(`${row?.name ?? 'an unknown call'} (${number}) is to give ${action}, and gave ${outcome}`);
     }
   }
   if (process.arch === 'x64') {
-    for (const gate of ['x32', 'int80']) if (inside.get(gate) !== SIGSYS) found.push(`${gate} is to be killed, and gave ${inside.get(gate)}`);
+    for (const gate of ['x32', 'int80'])
+      if (inside.get(gate) !== SIGSYS) found.push(`${gate} is to be killed, and gave ${inside.get(gate)}`);
   }
   return found;
 }
