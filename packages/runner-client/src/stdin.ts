@@ -23,10 +23,8 @@ export class StdinWriter {
     const socket = await this.#connected();
     if (data.length === 0) return;
     await new Promise<void>((resolve, reject) => {
-      const whenClosed = (): void => reject(this.#refusal());
-      socket.once('close', whenClosed);
+      // Destroying the socket calls back for everything that is not yet written, too.
       socket.write(data, (error) => {
-        socket.off('close', whenClosed);
         if (error === null || error === undefined) resolve();
         else reject(this.#refusal(error));
       });

@@ -57,9 +57,15 @@ const encoders: Readonly<Record<string, (request: number, fields: Fields) => Buf
       inline: Buffer.from(field(fields, 'inline'), 'hex'),
     });
   },
-  attach: (request, fields) => operations.encodeAttach(request, BigInt(field(fields, 'exec')), fields['what'] === '1' ? 1 : 0),
+  attach: (request, fields) =>
+    operations.encodeAttach(request, BigInt(field(fields, 'exec')), fields['what'] === '1' ? 1 : 0),
   signal: (request, fields) =>
-    operations.encodeSignal(request, BigInt(field(fields, 'exec')), Number(fields['signal']), fields['target'] === '1' ? 1 : 0),
+    operations.encodeSignal(
+      request,
+      BigInt(field(fields, 'exec')),
+      Number(fields['signal']),
+      fields['target'] === '1' ? 1 : 0,
+    ),
   resize: (request, fields) =>
     operations.encodeResize(request, BigInt(field(fields, 'exec')), Number(fields['columns']), Number(fields['rows'])),
   file: (request, fields) =>
@@ -79,14 +85,26 @@ const hex = (value: string): string => Buffer.from(value).toString('hex');
 /** What of `Effective` the client keeps, back in the wire's numbers, to be compared field by field. */
 function effectiveFields(effective: Effective, wire: Fields): Fields {
   const via = ['none', 'cgroup_v1', 'cgroup_v2', 'container', 'rlimit'];
-  const layers = ['seccomp', 'read_only_root', 'landlock', 'network', 'proc_masks', 'devices', 'other_processes'] as const;
+  const layers = [
+    'seccomp',
+    'read_only_root',
+    'landlock',
+    'network',
+    'proc_masks',
+    'devices',
+    'other_processes',
+  ] as const;
   const bits = (want: (held: boolean) => boolean): string =>
-    String(layers.reduce((sum, layer, index) => {
-      const held = effective.layers[layer];
-      return held !== undefined && want(held) ? sum + 2 ** index : sum;
-    }, 0));
+    String(
+      layers.reduce((sum, layer, index) => {
+        const held = effective.layers[layer];
+        return held !== undefined && want(held) ? sum + 2 ** index : sum;
+      }, 0),
+    );
   const { user, capabilities, memory, processes, cpu, workspace } = effective;
-  const sets = Object.entries(capabilities).map(([name, set]) => [`cap_${name}`, BigInt(`0x${set}`).toString()] as const);
+  const sets = Object.entries(capabilities).map(
+    ([name, set]) => [`cap_${name}`, BigInt(`0x${set}`).toString()] as const,
+  );
   const names = ['user', 'pid', 'mnt', 'net', 'ipc', 'uts', 'cgroup'] as const;
   return {
     init: effective.init === 'own' ? '1' : '2',
@@ -135,7 +153,12 @@ const decoders: Readonly<Record<string, (payload: Buffer, wire: Fields) => Field
     const { sandboxes, execs } = answers.decodeListing(payload);
     const into: Record<string, string> = { sandbox_count: String(sandboxes.length), exec_count: String(execs.length) };
     for (const [index, { sandbox, envelopes, idle, closing }] of sandboxes.entries()) {
-      const values = { id: String(sandbox), envelopes: String(envelopes), idle: String(idle), closing: closing ? '1' : '0' };
+      const values = {
+        id: String(sandbox),
+        envelopes: String(envelopes),
+        idle: String(idle),
+        closing: closing ? '1' : '0',
+      };
       for (const [name, value] of Object.entries(values)) into[`sandbox_${index}_${name}`] = value;
     }
     for (const [index, exec] of execs.entries()) {
@@ -226,10 +249,13 @@ describe('the vectors', () => {
     expect(decodePayload(layoutOfType(type)[0], payload)).toEqual(fields);
   });
 
-  it.each(vectors.filter(({ type }) => type < 0x80))('$name is encoded by the client', ({ type, request, payload, fields }) => {
-    const encoded = encoders[layoutOfType(type)[0]]?.(request, fields);
-    expect(encoded?.toString('hex')).toBe(rawFrame(type, request, payload).toString('hex'));
-  });
+  it.each(vectors.filter(({ type }) => type < 0x80))(
+    '$name is encoded by the client',
+    ({ type, request, payload, fields }) => {
+      const encoded = encoders[layoutOfType(type)[0]]?.(request, fields);
+      expect(encoded?.toString('hex')).toBe(rawFrame(type, request, payload).toString('hex'));
+    },
+  );
 
   it.each(vectors.filter(({ type }) => type >= 0x80))('$name is decoded by the client', (vector) => {
     expect(readBack(vector)).toEqual(vector.fields);

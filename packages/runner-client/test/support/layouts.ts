@@ -30,7 +30,12 @@ export interface Layout {
 export const layouts = {
   open_sandbox: {
     type: 0x01,
-    fields: [...u64s('memory_bytes', 'workspace_bytes'), ...u32s('pids', 'cpu_millis', 'inodes'), ['root', 'u16'], ['flags', 'u16']],
+    fields: [
+      ...u64s('memory_bytes', 'workspace_bytes'),
+      ...u32s('pids', 'cpu_millis', 'inodes'),
+      ['root', 'u16'],
+      ['flags', 'u16'],
+    ],
   },
   close_sandbox: { type: 0x02, fields: u64s('sandbox') },
   exec: {
@@ -47,10 +52,36 @@ export const layouts = {
       ['inline', 'bytes'],
     ],
   },
-  attach: { type: 0x04, fields: [['exec', 'u64'], ['what', 'u8']] },
-  signal: { type: 0x05, fields: [['exec', 'u64'], ['signal', 'u8'], ['target', 'u8']] },
-  resize: { type: 0x06, fields: [['exec', 'u64'], ['columns', 'u16'], ['rows', 'u16']] },
-  file: { type: 0x07, fields: [['sandbox', 'u64'], ['instance', 'u8']] },
+  attach: {
+    type: 0x04,
+    fields: [
+      ['exec', 'u64'],
+      ['what', 'u8'],
+    ],
+  },
+  signal: {
+    type: 0x05,
+    fields: [
+      ['exec', 'u64'],
+      ['signal', 'u8'],
+      ['target', 'u8'],
+    ],
+  },
+  resize: {
+    type: 0x06,
+    fields: [
+      ['exec', 'u64'],
+      ['columns', 'u16'],
+      ['rows', 'u16'],
+    ],
+  },
+  file: {
+    type: 0x07,
+    fields: [
+      ['sandbox', 'u64'],
+      ['instance', 'u8'],
+    ],
+  },
   list: { type: 0x09, fields: [] },
   probe: { type: 0x0a, fields: [] },
   commit: { type: 0x0b, fields: [...u64s('exec', 'stdout', 'stderr'), ['end', 'u8']] },
@@ -61,7 +92,15 @@ export const layouts = {
   listing: {
     type: 0x89,
     fields: [
-      { list: 'sandbox', of: [['id', 'u64'], ['envelopes', 'u32'], ['idle', 'u32'], ['closing', 'u8']] },
+      {
+        list: 'sandbox',
+        of: [
+          ['id', 'u64'],
+          ['envelopes', 'u32'],
+          ['idle', 'u32'],
+          ['closing', 'u8'],
+        ],
+      },
       {
         list: 'exec',
         of: [
@@ -72,7 +111,20 @@ export const layouts = {
       },
     ],
   },
-  probed: { type: 0x8a, fields: [['mode', 'u8'], { list: 'layer', of: [['name', 'bytes'], ['status', 'u8'], ['detail', 'bytes']] }] },
+  probed: {
+    type: 0x8a,
+    fields: [
+      ['mode', 'u8'],
+      {
+        list: 'layer',
+        of: [
+          ['name', 'bytes'],
+          ['status', 'u8'],
+          ['detail', 'bytes'],
+        ],
+      },
+    ],
+  },
   output: { type: 0xc1, fields: event(['offset', 'u64'], ['data', 'rest']) },
   gap: { type: 0xc2, fields: event(['from', 'u64'], ['to', 'u64']) },
   ended: {
@@ -87,7 +139,16 @@ export const layouts = {
       ...u64s('stdout_bytes', 'stderr_bytes', 'duration_us', 'cpu_us', 'memory_peak'),
     ],
   },
-  error: { type: 0xff, fields: [['code', 'u16'], ['', 'zeros2'], ['errno', 'i32'], ['step', 'bytes'], ['detail', 'bytes']] },
+  error: {
+    type: 0xff,
+    fields: [
+      ['code', 'u16'],
+      ['', 'zeros2'],
+      ['errno', 'i32'],
+      ['step', 'bytes'],
+      ['detail', 'bytes'],
+    ],
+  },
 } as const satisfies Readonly<Record<string, Layout>>;
 
 export type LayoutName = keyof typeof layouts;
@@ -204,7 +265,11 @@ export function encodeFrame(name: LayoutName, request: number, values: Fields = 
 
 /** A whole frame around any payload. */
 export function rawFrame(type: number, request: number, payload: Buffer): Buffer {
-  const header = Buffer.concat([integer(BigInt(payload.length), 4), Buffer.from([1, type, 0, 0]), integer(BigInt(request), 4)]);
+  const header = Buffer.concat([
+    integer(BigInt(payload.length), 4),
+    Buffer.from([1, type, 0, 0]),
+    integer(BigInt(request), 4),
+  ]);
   return Buffer.concat([header, payload]);
 }
 
@@ -212,20 +277,53 @@ const hex = (text: string): string => Buffer.from(text).toString('hex');
 
 /** `Effective` of a sandbox as root makes it. */
 export const sampleEffective: Fields = {
-  init: '1', user_namespace: '1', no_new_privs: '1', seccomp: '2', landlock: '4', memory_via: '2', pids_via: '2', cpu_via: '0',
-  uid: '1001', gid: '1001', host_uid: '1878983657', groups: '0',
-  cap_inheritable: '0', cap_permitted: '0', cap_effective: '0', cap_bounding: '0', cap_ambient: '0',
-  ns_user: '4026532201', ns_pid: '4026532202', ns_mnt: '4026532203', ns_net: '4026532204', ns_ipc: '4026532205',
-  ns_uts: '4026532206', ns_cgroup: '4026532207',
-  seccomp_filters: '1', tried: '127', held: '127',
-  memory_bytes: '1073741824', workspace_bytes: '1073741824', workspace_inodes: '262144', cpu_millis: '0', pids: '256',
+  init: '1',
+  user_namespace: '1',
+  no_new_privs: '1',
+  seccomp: '2',
+  landlock: '4',
+  memory_via: '2',
+  pids_via: '2',
+  cpu_via: '0',
+  uid: '1001',
+  gid: '1001',
+  host_uid: '1878983657',
+  groups: '0',
+  cap_inheritable: '0',
+  cap_permitted: '0',
+  cap_effective: '0',
+  cap_bounding: '0',
+  cap_ambient: '0',
+  ns_user: '4026532201',
+  ns_pid: '4026532202',
+  ns_mnt: '4026532203',
+  ns_net: '4026532204',
+  ns_ipc: '4026532205',
+  ns_uts: '4026532206',
+  ns_cgroup: '4026532207',
+  seccomp_filters: '1',
+  tried: '127',
+  held: '127',
+  memory_bytes: '1073741824',
+  workspace_bytes: '1073741824',
+  workspace_inodes: '262144',
+  cpu_millis: '0',
+  pids: '256',
 };
 
 /** `Ended` of a command that exited with 0. */
 export function sampleEnded(exec: bigint | string, stdoutBytes = 0, stderrBytes = 0): Record<string, string> {
   return {
-    exec: exec.toString(), end: '1', cause: '0', envelope: '0', exit_code: '0', signal: '0',
-    stdout_bytes: String(stdoutBytes), stderr_bytes: String(stderrBytes), duration_us: '1234', cpu_us: '1000',
+    exec: exec.toString(),
+    end: '1',
+    cause: '0',
+    envelope: '0',
+    exit_code: '0',
+    signal: '0',
+    stdout_bytes: String(stdoutBytes),
+    stderr_bytes: String(stderrBytes),
+    duration_us: '1234',
+    cpu_us: '1000',
     memory_peak: '18446744073709551615',
   };
 }
