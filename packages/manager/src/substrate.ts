@@ -13,10 +13,12 @@ export type Shape = Pick<SandboxSpec, 'rootfs'>;
 /** What is bound when a made-ahead sandbox is claimed. */
 export type Binding = Omit<SandboxSpec, 'rootfs'>;
 
+/** What happens to sandboxes; each is `gone` once. */
 export type SubstrateEvent =
   | { readonly type: 'ready'; readonly handle: SandboxHandle }
   | { readonly type: 'gone'; readonly handle: SandboxHandle; readonly reason: 'destroyed' | 'runner_lost' | 'failed' };
 
+/** A sandbox as its substrate sees it now. */
 export interface ObservedSandbox {
   readonly handle: SandboxHandle;
   readonly state: 'creating' | 'ready' | 'stopping';

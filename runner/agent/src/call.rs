@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::executor::lock;
 use crate::fail::Fail;
-use crate::frames::{self, INITIAL_WINDOW, MAX_WINDOW, kind};
+use crate::frames::{self, INITIAL_GRANT, INITIAL_WINDOW, MAX_WINDOW, kind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ impl Call {
     pub fn new(id: u32, connection: Arc<Connection>) -> Arc<Call> {
         let state = State {
             credit: INITIAL_WINDOW,
-            granted: INITIAL_WINDOW,
+            granted: INITIAL_GRANT,
             inbox: VecDeque::new(),
             committed: false,
             waker: None,

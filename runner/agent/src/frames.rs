@@ -10,8 +10,10 @@ pub const HEADER: usize = 12;
 pub const MAX_PAYLOAD: usize = (1 << 20) + (64 << 10);
 /// The largest payload of a DATA frame that the agent sends, in bytes.
 pub const DATA_CHUNK: usize = 256 << 10;
-/// Stream bytes that either side may send on a call before the first CREDIT.
+/// Stream bytes that the agent may send on a call before the first CREDIT.
 pub const INITIAL_WINDOW: u64 = 4 << 20;
+/// Stream bytes that the client may send on a call before the first GRANT.
+pub const INITIAL_GRANT: u64 = 1 << 20;
 /// No call's unspent credit may exceed this, in bytes.
 pub const MAX_WINDOW: u64 = 64 << 20;
 /// Open calls of one connection.

@@ -1,11 +1,21 @@
 //! The operations. Each module parses its own request and answers it.
 
+mod archive_in;
+mod archive_out;
 pub mod descent;
+mod hash;
 mod list;
+pub mod merge;
 mod read;
 mod remove;
+pub mod rules;
+mod search;
 mod simple;
+pub mod tar_format;
 pub mod target;
+mod walk;
+mod walker;
+mod watch;
 mod write;
 
 use crate::call::Call;
@@ -41,6 +51,12 @@ pub fn start(call: &Arc<Call>, header: Header, payload: &[u8]) -> Result<Started
         kind::WRITE => write::start(call, flags, payload),
         kind::LIST => list::start(call, flags, payload),
         kind::REMOVE => remove::start(call, flags, payload),
+        kind::WALK => walk::start(call, flags, payload),
+        kind::SEARCH => search::start(call, flags, payload),
+        kind::WATCH => watch::start(call, flags, payload),
+        kind::ARCHIVE_IN => archive_in::start(call, flags, payload),
+        kind::ARCHIVE_OUT => archive_out::start(call, flags, payload),
+        kind::HASH => hash::start(call, flags, payload),
         _ => Err(Fail::protocol("unknown request")),
     }
 }

@@ -56,7 +56,7 @@ pub fn start(call: &Arc<Call>, flags: Flags, payload: &[u8]) -> Result<Started, 
     }
     let call = call.clone();
     let work = async move {
-        let count = remove_tree(&call, &dir, &name).await?;
+        let count = remove_tree(Some(&call), &dir, &name).await?;
         Ok(count.to_le_bytes().to_vec())
     };
     Ok(Started::Task(Weight::Heavy, Box::pin(work)))
@@ -77,7 +77,8 @@ enum Step {
 }
 
 /// Removes the directory `name` of `dir` with all it contains; answers how many entries went.
-pub async fn remove_tree(call: &Call, dir: &OwnedFd, name: &CStr) -> Result<u64, Fail> {
+/// Without a call nothing can stop it: that is how the agent takes away its own leftovers.
+pub async fn remove_tree(call: Option<&Call>, dir: &OwnedFd, name: &CStr) -> Result<u64, Fail> {
     let root = open_forced(dir.as_raw_fd(), name)?;
     let mut descent: Descent<Reading> = Descent::new(root, name.to_owned())?;
     let mut removed = 0u64;
@@ -85,7 +86,9 @@ pub async fn remove_tree(call: &Call, dir: &OwnedFd, name: &CStr) -> Result<u64,
     loop {
         steps += 1;
         if steps.is_multiple_of(SLICE) {
-            call.check()?;
+            if let Some(call) = call {
+                call.check()?;
+            }
             yield_now().await;
         }
         let (fd, reading) = descent.top()?;
@@ -99,7 +102,7 @@ pub async fn remove_tree(call: &Call, dir: &OwnedFd, name: &CStr) -> Result<u64,
             Step::Exhausted => {
                 let rescans = reading.rescans;
                 let Some(left) = descent.leave()? else {
-                    return finish_root(call, dir, name, removed).await;
+                    return finish_root(dir, name, removed);
                 };
                 let (parent, _) = descent.top()?;
                 match sys::unlinkat(parent, &left, true) {
@@ -116,8 +119,7 @@ pub async fn remove_tree(call: &Call, dir: &OwnedFd, name: &CStr) -> Result<u64,
     }
 }
 
-async fn finish_root(call: &Call, dir: &OwnedFd, name: &CStr, removed: u64) -> Result<u64, Fail> {
-    call.check()?;
+fn finish_root(dir: &OwnedFd, name: &CStr, removed: u64) -> Result<u64, Fail> {
     match sys::unlinkat(dir.as_raw_fd(), name, true) {
         Ok(()) | Err(Errno(libc::ENOENT)) => Ok(removed + 1),
         Err(errno) => Err(errno.into()),

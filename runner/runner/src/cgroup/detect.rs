@@ -1,5 +1,6 @@
 //! Finds the hierarchies and makes the instance directory in each that serves us.
 
+use super::lock::Lock;
 use super::{Cgroups, Serves, Tree, Via, make_dir, v1, v2};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,7 @@ pub fn detect(instance: &str, self_cgroup: &str, mounts: &str) -> Cgroups {
         instance: instance.to_string(),
         moved: None,
         reasons: Vec::new(),
+        _locks: Vec::new(),
     };
     if instance.is_empty() || !instance.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         out.reasons.push(format!("{instance:?} can't name an instance"));
@@ -36,12 +38,16 @@ pub fn detect(instance: &str, self_cgroup: &str, mounts: &str) -> Cgroups {
     let name = format!("boxkite-{instance}");
     let (found, reasons) = hierarchies(self_cgroup, mounts);
     out.reasons.extend(reasons);
+    // A sweeping runner waits for these, so it never finds an instance directory that is not locked yet.
+    let guards: Vec<Option<Lock>> = found.iter().map(|hierarchy| Lock::wait(&hierarchy.own)).collect();
     for hierarchy in found.iter().filter(|hierarchy| hierarchy.via == Via::V1) {
         use_v1(&mut out, hierarchy, &name);
     }
     if let Some(hierarchy) = found.iter().find(|hierarchy| hierarchy.via == Via::V2) {
         use_v2(&mut out, hierarchy, &name);
     }
+    out._locks = out.trees.iter().filter_map(|tree| Lock::now(&tree.dir)).collect();
+    drop(guards);
     let have = out.available();
     for (what, via) in [("memory", have.memory), ("pids", have.pids), ("cpu", have.cpu), ("cpu time", have.cpu_time)] {
         if via.is_none() && !out.reasons.iter().any(|reason| reason.starts_with(what)) {

@@ -4,6 +4,7 @@
 
 mod detect;
 mod envelope;
+mod lock;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -110,6 +111,8 @@ pub struct Cgroups {
     instance: String,
     moved: Option<v2::Moved>,
     reasons: Vec<String>,
+    /// Locks on our instance directories: what is not locked belongs to a runner that is gone.
+    _locks: Vec<lock::Lock>,
 }
 
 impl Cgroups {
@@ -154,10 +157,10 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Removes what earlier runners left: instance directories whose name `alive` denies. Kills what still
-    /// runs in them. Directories with names that are not ours are neither entered nor removed.
-    pub fn sweep(&self, alive: impl Fn(&str) -> bool) -> Vec<Error> {
-        sweep::sweep(&self.bases, |name| name == self.instance || alive(name))
+    /// Removes what earlier runners left: instance directories that nobody has locked. Kills what still runs in them.
+    /// Directories with names that are not ours are neither entered nor removed.
+    pub fn sweep(&self) -> Vec<Error> {
+        sweep::sweep(&self.bases, &self.instance)
     }
 
     /// Removes the instance directories, which no sandbox group uses any more. Goes on after a failure and

@@ -1,5 +1,6 @@
 //! Removes what runners that were killed have left.
 
+use super::lock::Lock;
 use super::{Error, pids_in, v2};
 use std::fs;
 use std::io;
@@ -12,14 +13,15 @@ use std::time::Duration;
 const ROUNDS: u32 = 250;
 
 /// See `Cgroups::sweep`. Answers what could not be removed.
-pub fn sweep(bases: &[PathBuf], alive: impl Fn(&str) -> bool) -> Vec<Error> {
+pub fn sweep(bases: &[PathBuf], own: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     for base in bases {
+        let _guard = Lock::wait(base);
         for (name, dir) in children(base, &mut errors) {
             let instance = name.strip_prefix("boxkite-").unwrap_or_default();
             let ours =
                 !instance.is_empty() && instance.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-            if ours && !alive(instance) {
+            if ours && instance != own && Lock::now(&dir).is_some() {
                 remove_instance(&dir, &mut errors);
             }
         }

@@ -1,0 +1,224 @@
+//! The maker: one child of the runner per root, which lives in that root's mount namespace and clones envelopes.
+//!
+//! It is apart from the runner so that an envelope's PID 1 starts from a memory that never held a client's frame, and so
+//! that the runner never waits for a mount. `CLONE_PARENT` makes what it clones the runner's own children.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use crate::frames::{Code, Failure, Reader, Writer};
+use crate::init::{self, Shared};
+use crate::root::{self, RootSource};
+use crate::step::{At, Broken};
+use crate::sys::{self, Errno, Fork};
+use crate::weakening::Layer;
+
+/// What a clone becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// PID 1 of an envelope for commands.
+    Command = 0,
+    /// The file agent on the five roots.
+    Agent = 1,
+    /// The file agent that fills uploads and skills.
+    Filler = 2,
+}
+
+/// One clone to be made. Its descriptors, in order: the control socket, the mounts, the cgroups to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub id: u64,
+    pub role: Role,
+    /// The id, in the runner's user namespace, that PID 1 gets; `None` where it shares the command's.
+    pub init_id: Option<u32>,
+    pub command_id: u32,
+    pub mounts: u8,
+}
+
+impl Plan {
+    fn write(&self) -> Vec<u8> {
+        Writer::new(0, 0)
+            .u64(self.id)
+            .u8(self.role as u8)
+            .u32(self.init_id.unwrap_or(u32::MAX))
+            .u32(self.command_id)
+            .u8(self.mounts)
+            .finish()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Failure> {
+        let mut reader = Reader::new(bytes.get(crate::frames::HEADER..).unwrap_or_default());
+        let id = reader.u64()?;
+        let role = match reader.u8()? {
+            0 => Role::Command,
+            1 => Role::Agent,
+            _ => Role::Filler,
+        };
+        let init_id = Some(reader.u32()?).filter(|id| *id != u32::MAX);
+        Ok(Self { id, role, init_id, command_id: reader.u32()?, mounts: reader.u8()? })
+    }
+}
+
+/// The runner's side.
+pub struct Maker {
+    pub socket: OwnedFd,
+    _process: OwnedFd,
+}
+
+/// What became of a plan.
+pub struct Cloned {
+    pub id: u64,
+    pub process: Result<OwnedFd, Broken>,
+}
+
+impl Maker {
+    /// Forks the maker of `source` and waits until its root stands.
+    pub fn start(source: &RootSource, scratch: &Path, shared: &Shared) -> Result<Self, Failure> {
+        let internal = |step: &'static str| move |errno| Failure::with(Code::Internal, step, errno);
+        let (ours, theirs) = sys::packet_pair().map_err(internal("maker: socket"))?;
+        let process = match sys::fork_into(0, libc::SIGCHLD, None).map_err(internal("maker: fork"))? {
+            Fork::Parent { pidfd, .. } => pidfd,
+            Fork::Child => {
+                drop(ours);
+                serve(source, scratch, shared, &theirs)
+            }
+        };
+        drop(theirs);
+        let mut buffer = [0; 256];
+        let (count, _) = sys::receive(ours.as_fd(), &mut buffer).map_err(internal("maker: start"))?;
+        match buffer[..count].split_first() {
+            Some((b'R', _)) => {
+                sys::set_nonblocking(ours.as_fd(), true).map_err(internal("maker: socket"))?;
+                Ok(Self { socket: ours, _process: process })
+            }
+            Some((_, rest)) => Err(read_broken(rest)),
+            None => Err(Failure::new(Code::Internal, "maker: ended")),
+        }
+    }
+
+    /// Sends a plan on its way; the descriptors may be closed afterwards.
+    pub fn request(&self, plan: &Plan, fds: &[RawFd]) -> Result<(), Errno> {
+        sys::send(self.socket.as_fd(), &plan.write(), fds).map(drop)
+    }
+
+    /// The next answer; `Ok(None)` where there is none yet, `Err` where the maker has ended.
+    pub fn answer(&self) -> Result<Option<Cloned>, Failure> {
+        let mut buffer = [0; 256];
+        let (count, mut fds) = match sys::receive(self.socket.as_fd(), &mut buffer) {
+            Err(libc::EAGAIN) => return Ok(None),
+            Err(errno) => return Err(Failure::with(Code::Internal, "maker: answer", errno)),
+            Ok((0, _)) => return Err(Failure::new(Code::Internal, "maker: ended")),
+            Ok(received) => received,
+        };
+        let mut reader = Reader::new(&buffer[..count]);
+        let id = reader.u64()?;
+        let errno = reader.i32()?;
+        let process = fds.pop().ok_or(Broken { step: "clone", errno });
+        Ok(Some(Cloned { id, process }))
+    }
+}
+
+/// The encoding of a failed step between our processes.
+pub fn write_broken(kind: u8, broken: Broken) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(&broken.errno.to_le_bytes());
+    bytes.extend_from_slice(broken.step.as_bytes());
+    bytes
+}
+
+/// Its reading, as `isolation_unavailable`.
+pub fn read_broken(rest: &[u8]) -> Failure {
+    let (errno, step) = rest.split_at_checked(4).unwrap_or((&[0; 4], b"unknown"));
+    let errno = i32::from_le_bytes([errno[0], errno[1], errno[2], errno[3]]);
+    Failure::with(Code::IsolationUnavailable, &String::from_utf8_lossy(step), errno)
+}
+
+/// The maker's life: build the root, then clone until the runner ends.
+fn serve(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd) -> ! {
+    let first = match prepare(source, scratch, shared, socket) {
+        Ok(()) => vec![b'R'],
+        Err(broken) => write_broken(b'F', broken),
+    };
+    let ready = first[0] == b'R';
+    if sys::send(socket.as_fd(), &first, &[]).is_err() || !ready {
+        std::process::exit(1);
+    }
+    loop {
+        let mut buffer = [0; 256];
+        match sys::receive(socket.as_fd(), &mut buffer) {
+            Ok((count, fds)) if count > 0 => one(&buffer[..count], fds, shared, socket.as_fd()),
+            _ => std::process::exit(0),
+        }
+    }
+}
+
+fn prepare(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd) -> Result<(), Broken> {
+    sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at("maker: death signal")?;
+    keep_only(&[socket.as_raw_fd(), shared.agent.as_raw_fd()]).at("maker: descriptors")?;
+    sys::unshare(libc::CLONE_NEWNS).at("maker: mount namespace")?;
+    root::build(source, scratch, shared.weakening)
+}
+
+/// Closes every descriptor but 0, 1, 2 and `keep`.
+pub fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
+    let mut keep: Vec<u32> = keep.iter().filter(|fd| **fd > 2).map(|fd| *fd as u32).collect();
+    keep.sort_unstable();
+    let mut first = 3;
+    for fd in keep {
+        if fd > first {
+            sys::close_range(first, fd - 1, true)?;
+        }
+        first = fd + 1;
+    }
+    sys::close_range(first, u32::MAX, true)
+}
+
+fn one(bytes: &[u8], fds: Vec<OwnedFd>, shared: &Shared, socket: BorrowedFd<'_>) {
+    let Ok(plan) = Plan::read(bytes) else { std::process::exit(1) };
+    let cloned = clone(&plan, fds, shared);
+    let errno = cloned.as_ref().err().map_or(0, |broken| broken.errno);
+    let answer = [&plan.id.to_le_bytes()[..], &errno.to_le_bytes()[..]].concat();
+    let fds: Vec<RawFd> = cloned.iter().map(AsRawFd::as_raw_fd).collect();
+    if sys::send(socket, &answer, &fds).is_err() {
+        std::process::exit(1);
+    }
+}
+
+/// Clones one child into namespaces of its own, maps its ids and lets it go.
+fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Broken> {
+    let weak = |layer| shared.weakening.lacks(layer);
+    let mut flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    if !weak(Layer::User) {
+        flags |= libc::CLONE_NEWUSER;
+    }
+    if !weak(Layer::Net) {
+        flags |= libc::CLONE_NEWNET;
+    }
+    let (go, wait) = sys::packet_pair().at("clone: socket")?;
+    match sys::fork_into((flags | libc::CLONE_PARENT) as u64, 0, None).at("clone")? {
+        Fork::Child => {
+            drop(go);
+            init::enter(plan, fds, shared, &wait)
+        }
+        Fork::Parent { pid, pidfd } => {
+            drop(wait);
+            if !weak(Layer::User) {
+                // An unmapped child can do nothing; its waiting ends by the end of file on `go`.
+                map_ids(pid, plan)?;
+            }
+            sys::send(go.as_fd(), b"g", &[]).at("clone: go")?;
+            Ok(pidfd)
+        }
+    }
+}
+
+fn map_ids(pid: i32, plan: &Plan) -> Result<(), Broken> {
+    let map = match plan.init_id {
+        Some(init) => format!("0 {init} 1\n1001 {} 1\n", plan.command_id),
+        None => format!("1001 {} 1\n", plan.command_id),
+    };
+    fs::write(format!("/proc/{pid}/uid_map"), &map).at("uid_map")?;
+    fs::write(format!("/proc/{pid}/gid_map"), &map).at("gid_map")
+}

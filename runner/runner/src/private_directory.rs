@@ -1,0 +1,117 @@
+//! The runner's own directory: its lock, its socket, and a place for mounts. What dead runners left beside it goes.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::step::{At, Broken};
+
+const LOCK: &str = "lock";
+const SOCKET: &str = "runner.sock";
+/// Where the runner mounts the sandboxes' files, in its own mount namespace.
+const WORKSPACES: &str = "w";
+/// A directory without a lock that is younger may belong to a runner that is just starting.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// The directory, held by a lock until the runner ends.
+pub struct PrivateDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+fn refuse<T>(step: &'static str, errno: i32) -> Result<T, Broken> {
+    Err(Broken { step, errno })
+}
+
+/// Whether `path` is a directory of the calling user that nobody else can enter.
+fn is_private(path: &Path) -> bool {
+    // SAFETY: no effect but its result.
+    let own = unsafe { libc::geteuid() };
+    fs::symlink_metadata(path).is_ok_and(|entry| entry.is_dir() && entry.uid() == own && entry.mode() & 0o077 == 0)
+}
+
+fn lock(path: &Path, create: bool) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+    let file = options.open(path).ok()?;
+    // SAFETY: takes an open descriptor and a constant.
+    (unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0).then_some(file)
+}
+
+impl PrivateDirectory {
+    /// Takes a directory that the caller has made, and removes what dead runners left beside it.
+    pub fn take(path: &Path) -> Result<Self, Broken> {
+        if !path.is_absolute() || !is_private(path) {
+            return refuse("directory: not private", libc::EPERM);
+        }
+        let Some(lock) = lock(&path.join(LOCK), true) else {
+            return refuse("directory: in use", libc::EBUSY);
+        };
+        fs::create_dir(path.join(WORKSPACES)).at("directory: workspaces")?;
+        if let Some(parent) = path.parent() {
+            sweep(parent, path);
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn workspaces(&self) -> PathBuf {
+        self.path.join(WORKSPACES)
+    }
+
+    /// The listening socket, non-blocking. Only the caller's user can enter the directory that it is in.
+    pub fn listen(&self) -> Result<OwnedFd, Broken> {
+        let listener = UnixListener::bind(self.path.join(SOCKET)).at("directory: socket")?;
+        listener.set_nonblocking(true).at("directory: socket")?;
+        Ok(listener.into())
+    }
+}
+
+impl Drop for PrivateDirectory {
+    /// What can't be removed now is removed by the next runner's sweep.
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Removes the names that a runner makes, and the directory if nothing else is in it.
+fn remove(path: &Path) {
+    for result in [
+        fs::remove_file(path.join(SOCKET)),
+        fs::remove_dir(path.join(WORKSPACES)),
+        fs::remove_file(path.join(LOCK)),
+        fs::remove_dir(path),
+    ] {
+        // Absent, or not ours to remove.
+        drop(result);
+    }
+}
+
+fn sweep(parent: &Path, own: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path == own || !is_private(&path) {
+            continue;
+        }
+        let file = path.join(LOCK);
+        if file.exists() {
+            if let Some(held) = lock(&file, false) {
+                remove(&path);
+                drop(held);
+            }
+        } else if is_old(&path) {
+            remove(&path);
+        }
+    }
+}
+
+fn is_old(path: &Path) -> bool {
+    let modified = fs::symlink_metadata(path).and_then(|entry| entry.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > YOUNG))
+}

@@ -1,0 +1,182 @@
+//! Clients come and go. An exec outlives the connection that started it.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use super::connection::Connection;
+use super::poll::{Event, Token};
+use super::{Server, connection};
+use crate::frames::{self, Failure, kind};
+use crate::sys::{self, Errno};
+
+/// Connections at one time; more wait in the kernel's queue until one ends.
+const MOST_CONNECTIONS: usize = 4096;
+
+impl Server {
+    pub(super) fn accept(&mut self) {
+        while self.connections.len() < MOST_CONNECTIONS {
+            // SAFETY: the new descriptor is ours.
+            let socket = unsafe {
+                let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+                let fd = libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags);
+                if fd < 0 {
+                    return;
+                }
+                OwnedFd::from_raw_fd(fd)
+            };
+            // A failure closes the socket, which tells the client.
+            let _ = self.accept_connection(socket);
+        }
+    }
+
+    pub(super) fn accept_connection(&mut self, socket: OwnedFd) -> Result<u64, Errno> {
+        sys::set_nonblocking(socket.as_fd(), true)?;
+        let id = self.new_id();
+        self.poll.add(socket.as_fd(), Token::Connection(id))?;
+        self.connections.insert(id, Connection::new(socket));
+        Ok(id)
+    }
+
+    pub(super) fn connection_event(&mut self, id: u64, event: Event) {
+        if event.writable {
+            self.flush(id);
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if !event.readable {
+            return;
+        }
+        if connection.closing {
+            // The client was refused and nothing more is read; its end ends the connection.
+            self.drop_connection(id);
+            return;
+        }
+        match connection.read() {
+            Err(libc::EAGAIN | libc::EINTR) => {}
+            Ok(0) | Err(_) => self.drop_connection(id),
+            Ok(_) => self.serve_input(id),
+        }
+    }
+
+    /// Serves every whole frame that has arrived.
+    fn serve_input(&mut self, id: u64) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            match connection.next_frame() {
+                Ok(None) => break,
+                Ok(Some((header, mut payload))) => {
+                    self.operation(id, header, &payload);
+                    connection::wipe(&mut payload);
+                }
+                Err(failure) => {
+                    self.answer(id, &frames::error(0, &failure));
+                    if let Some(connection) = self.connections.get_mut(&id) {
+                        connection.closing = true;
+                    }
+                    break;
+                }
+            }
+        }
+        self.flush(id);
+    }
+
+    /// Queues a frame; `flush` sends it.
+    pub(super) fn answer(&mut self, id: u64, frame: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.push(frame);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, id: u64, request: u32, failure: &Failure) {
+        self.answer(id, &frames::error(request, failure));
+    }
+
+    /// Says that an exec has something to send to its consumer.
+    pub(super) fn mark_ready(&mut self, exec: u64) {
+        let Some(connection) = self.execs.get(&exec).and_then(|exec| exec.consumer) else { return };
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            if !connection.ready.contains(&exec) {
+                connection.ready.push_back(exec);
+            }
+        }
+    }
+
+    /// Sends what is queued and what the execs have, as far as the socket takes it.
+    pub(super) fn flush(&mut self, id: u64) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            while let (true, Some(exec)) = (connection.has_room(), connection.ready.pop_front()) {
+                let Some(record) = self.execs.get_mut(&exec) else { continue };
+                if record.next_frames(connection) {
+                    connection.ready.push_back(exec);
+                }
+            }
+            match connection.write() {
+                Ok(true) if connection.ready.is_empty() => {
+                    let (closing, watching) = (connection.closing, connection.watching);
+                    if closing {
+                        self.drop_connection(id);
+                    } else if watching {
+                        self.watch_writing(id, false);
+                    }
+                    return;
+                }
+                Ok(true) => {}
+                Ok(false) => return self.watch_writing(id, true),
+                Err(_) => return self.drop_connection(id),
+            }
+        }
+    }
+
+    fn watch_writing(&mut self, id: u64, on: bool) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.watching != on {
+            connection.watching = on;
+            let token = Token::Connection(id);
+            if self.poll.watch_writing(connection.socket.as_fd(), token, on).is_err() {
+                self.drop_connection(id);
+            }
+        }
+    }
+
+    pub(super) fn drop_connection(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        drop(connection);
+        let execs: Vec<u64> =
+            self.execs.values().filter(|exec| exec.consumer == Some(id)).map(|exec| exec.id).collect();
+        for exec in execs {
+            self.consumer_left(exec);
+        }
+        if id == self.owner {
+            self.end();
+        }
+    }
+
+    /// Takes a connection out of the loop, to hand its socket on. `None` where bytes beyond this frame were sent
+    /// already, which would be lost, or where it is the owner's.
+    pub(super) fn take_socket(&mut self, id: u64) -> Option<OwnedFd> {
+        let connection = self.connections.get(&id)?;
+        let consumes = self.execs.values().any(|exec| exec.consumer == Some(id));
+        if id == self.owner || consumes || connection.has_input() || connection.closing {
+            return None;
+        }
+        let connection = self.connections.remove(&id)?;
+        self.poll.remove(connection.socket.as_fd()).ok()?;
+        Some(connection.socket)
+    }
+
+    /// Tells the client that the socket is handed on. It is new enough for these bytes to fit.
+    pub(super) fn confirm(socket: &OwnedFd, request: u32) -> bool {
+        let frame = frames::done(request);
+        sys::write(socket.as_fd(), &frame) == Ok(frame.len())
+    }
+
+    /// Refuses on a socket that is out of the loop already; it closes afterwards.
+    pub(super) fn refuse_socket(socket: &OwnedFd, request: u32, failure: &Failure) {
+        // A client that is gone does not hear it.
+        let _ = sys::write(socket.as_fd(), &frames::error(request, failure));
+    }
+
+    /// The answer to operations that need no more than an id.
+    pub(super) fn done(&mut self, id: u64, request: u32) {
+        self.answer(id, &frames::Writer::new(kind::DONE, request).finish());
+    }
+}

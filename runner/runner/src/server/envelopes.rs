@@ -1,0 +1,428 @@
+//! Envelopes: made, used by one command at a time, kept while they are untouched, else ended.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::Server;
+use super::poll::Token;
+use super::timers::Timer;
+use crate::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use crate::effective::{Made, Status};
+use crate::frames::{Cause, Code, End, Failure, Reader};
+use crate::init::{report, serve::read_failure};
+use crate::maker::{Plan, Role, read_broken};
+use crate::sys;
+
+/// An envelope that is not ready by then never will be.
+const MAKING: Duration = Duration::from_secs(30);
+/// How far an envelope's charge may lie above its start before it is retired.
+const CHARGE_SLACK: u64 = 4 << 20;
+/// The pause before a cgroup is removed again that still holds an ended process.
+const AGAIN: Duration = Duration::from_micros(500);
+/// Envelopes of the whole runner.
+const MOST_ENVELOPES: usize = 8192;
+
+/// Where an envelope is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Making,
+    Idle,
+    Busy(u64),
+    /// Told to end, or found to be ending.
+    Ending,
+    /// No process is left; its cgroups are being removed.
+    Ended,
+}
+
+/// One envelope, for commands or of a file agent.
+pub struct Envelope {
+    pub sandbox: u64,
+    pub role: Role,
+    pub control: OwnedFd,
+    pub group: EnvelopeGroup,
+    pub phase: Phase,
+    pub made: Option<Made>,
+    /// Whether a command has run in it.
+    pub used: bool,
+    /// For one command alone.
+    pub single: bool,
+    /// Sockets handed to a file agent, and those that wait for it with their request.
+    pub handed: u64,
+    pub waiting: Vec<(OwnedFd, u32)>,
+    pub idle_since: Instant,
+    process: Option<OwnedFd>,
+    memory_events: Option<OwnedFd>,
+    limits: EnvelopeLimits,
+    charge: u64,
+    oom_kills: u64,
+    /// The exec that waits for it.
+    wanted_by: Option<u64>,
+    failure: Option<Failure>,
+}
+
+impl Envelope {
+    /// Writes limits that differ from those in force.
+    pub fn limit(&mut self, limits: EnvelopeLimits) -> Result<(), Failure> {
+        if (limits.memory_bytes, limits.pids) != (self.limits.memory_bytes, self.limits.pids) {
+            self.group.set(&limits).map_err(|error| group_failure(&error))?;
+            self.limits = limits;
+        }
+        Ok(())
+    }
+}
+
+/// A cgroup's error as the client sees it: the step, not the host's path.
+pub fn group_failure(error: &crate::cgroup::Error) -> Failure {
+    Failure::with(Code::IsolationUnavailable, error.step, error.errno)
+}
+
+impl Server {
+    /// An idle envelope for an exec, or `None` where one is being made for it.
+    pub(super) fn envelope_for(&mut self, sandbox: u64, exec: u64, fresh: bool) -> Result<Option<u64>, Failure> {
+        let Some(entry) = self.sandboxes.get_mut(&sandbox) else {
+            return Err(Failure::new(Code::UnknownSandbox, "sandbox"));
+        };
+        let single = fresh || entry.open.fresh;
+        let envelopes = &self.envelopes;
+        let fits = |id: &u64| envelopes.get(id).is_some_and(|envelope| !single || !envelope.used);
+        if let Some(position) = entry.idle.iter().rposition(fits) {
+            let id = entry.idle.remove(position);
+            if let Some(envelope) = self.envelopes.get_mut(&id) {
+                envelope.single = single;
+            }
+            return Ok(Some(id));
+        }
+        let id = self.make_envelope(sandbox, Role::Command)?;
+        if let (Some(envelope), Some(exec)) = (self.envelopes.get_mut(&id), self.execs.get_mut(&exec)) {
+            envelope.single = single;
+            envelope.wanted_by = Some(exec.id);
+            exec.envelope = Some(id);
+        }
+        Ok(None)
+    }
+
+    /// Has an envelope made; it reports when it is ready.
+    pub(super) fn make_envelope(&mut self, sandbox_id: u64, role: Role) -> Result<u64, Failure> {
+        if self.envelopes.len() >= MOST_ENVELOPES {
+            return Err(Failure::new(Code::LimitReached, "envelopes"));
+        }
+        let id = self.new_id();
+        let internal = |step: &'static str| move |errno| Failure::with(Code::Internal, step, errno);
+        let sandbox = self.sandboxes.get_mut(&sandbox_id).ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
+        let limits = sandbox.envelope_limits(&self.available, 0, 0);
+        let group = sandbox.group.envelope(id);
+        let group = group.map_err(|error| group_failure(&error))?;
+        let made = (|| {
+            let limits = if role == Role::Command { limits } else { EnvelopeLimits::default() };
+            group.set(&limits).map_err(|error| group_failure(&error))?;
+            let mounts = sandbox.workspace.mounts(role).map_err(|broken| broken.failure(Code::Internal))?;
+            let (control, theirs) = sys::packet_pair().map_err(internal("envelope: socket"))?;
+            sys::set_nonblocking(control.as_fd(), true).map_err(internal("envelope: socket"))?;
+            let ids = &sandbox.ids;
+            let count = mounts.len() as u8;
+            let plan = Plan { id, role, init_id: ids.init, command_id: ids.command, mounts: count };
+            let fds: Vec<RawFd> =
+                [&theirs].into_iter().chain(&mounts).chain(group.procs()).map(AsRawFd::as_raw_fd).collect();
+            let maker = self.setup.makers.get(usize::from(sandbox.open.root));
+            let maker = maker.ok_or(Failure::new(Code::InvalidArgument, "root"))?;
+            maker.request(&plan, &fds).map_err(internal("envelope: maker"))?;
+            self.poll.add(control.as_fd(), Token::Control(id)).map_err(internal("envelope: poll"))?;
+            Ok((control, limits))
+        })();
+        let (control, limits) = match made {
+            Ok(made) => made,
+            Err(failure) => {
+                // The first failure is the one to report; the sandbox's end removes what stays.
+                let _ = group.remove();
+                return Err(failure);
+            }
+        };
+        sandbox.envelopes.insert(id);
+        let now = Instant::now();
+        let envelope = Envelope {
+            sandbox: sandbox_id,
+            role,
+            control,
+            group,
+            phase: Phase::Making,
+            made: None,
+            used: false,
+            single: false,
+            handed: 0,
+            waiting: Vec::new(),
+            idle_since: now,
+            process: None,
+            memory_events: None,
+            limits,
+            charge: 0,
+            oom_kills: 0,
+            wanted_by: None,
+            failure: None,
+        };
+        self.envelopes.insert(id, envelope);
+        self.timers.add(MAKING, Timer::Making(id));
+        Ok(id)
+    }
+
+    /// The maker has answered a plan.
+    pub(super) fn cloned(&mut self, maker: usize) -> Result<(), Failure> {
+        while let Some(cloned) = self.setup.makers[maker].answer()? {
+            let Some(envelope) = self.envelopes.get_mut(&cloned.id) else { continue };
+            match cloned.process {
+                Ok(process) => {
+                    let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));
+                    let ending = envelope.phase == Phase::Ending || watched.is_err();
+                    envelope.process = Some(process);
+                    if ending {
+                        self.kill_envelope(cloned.id);
+                    } else {
+                        self.check_ready(cloned.id);
+                    }
+                }
+                Err(broken) => {
+                    envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
+                    self.envelope_ended(cloned.id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A message of PID 1, or the end of its socket, which the end of its process follows.
+    pub(super) fn report(&mut self, id: u64) {
+        loop {
+            let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+            let mut buffer = [0; 1024];
+            match sys::receive(envelope.control.as_fd(), &mut buffer) {
+                Err(libc::EAGAIN) => return,
+                Ok((count, fds)) if count > 0 => self.reported(id, &buffer[..count], fds),
+                Ok(_) | Err(_) => {
+                    // Not watched any more: the end of file would be told for ever.
+                    let _ = self.poll.remove(envelope.control.as_fd());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn reported(&mut self, id: u64, message: &[u8], mut fds: Vec<OwnedFd>) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        let busy = if let Phase::Busy(exec) = envelope.phase { Some(exec) } else { None };
+        let rest = &message[1..];
+        match (message[0], envelope.role, busy) {
+            (report::READY, Role::Command, _) => match Made::read(&mut Reader::new(rest)) {
+                Ok(made) => {
+                    envelope.made = Some(made);
+                    self.check_ready(id);
+                }
+                Err(_) => self.kill_envelope(id),
+            },
+            (report::FAILED, _, _) => envelope.failure = Some(read_broken(rest)),
+            (report::STARTED, Role::Command, Some(exec)) => match Status::read(&mut Reader::new(rest)) {
+                Ok(status) => self.started(exec, status, fds.pop()),
+                Err(_) => self.kill_envelope(id),
+            },
+            (report::NOT_STARTED, Role::Command, Some(exec)) => {
+                self.not_started(exec, &read_failure(rest));
+                self.after_command(id, true);
+            }
+            (report::EXITED, Role::Command, Some(exec)) => self.command_ended(id, exec, rest),
+            (_, Role::Agent | Role::Filler, _) => self.agent_report(id, message),
+            _ => {}
+        }
+    }
+
+    /// An envelope is ready when PID 1 says so and its process is known.
+    fn check_ready(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        let known = envelope.process.is_some() && envelope.made.is_some();
+        if envelope.phase != Phase::Making || envelope.role != Role::Command || !known {
+            return;
+        }
+        envelope.group.release_procs();
+        envelope.charge = envelope.group.memory_current().unwrap_or(0);
+        envelope.oom_kills = envelope.group.oom_kills().unwrap_or(0);
+        envelope.group.reset_memory_peak();
+        envelope.memory_events = envelope.group.oom_event_fd();
+        if let Some(events) = &envelope.memory_events {
+            if self.poll.add(events.as_fd(), Token::Memory(id)).is_err() {
+                envelope.memory_events = None;
+            }
+        }
+        match envelope.wanted_by.take().filter(|exec| self.execs.contains_key(exec)) {
+            Some(exec) => self.launch(exec, id),
+            None => self.make_idle(id),
+        }
+    }
+
+    fn make_idle(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        let Some(sandbox) = self.sandboxes.get_mut(&envelope.sandbox) else { return };
+        envelope.phase = Phase::Idle;
+        envelope.idle_since = Instant::now();
+        let id_of_sandbox = envelope.sandbox;
+        sandbox.idle.push(id);
+        if sandbox.closing || sandbox.idle.len() > self.most_idle {
+            return self.kill_envelope(id);
+        }
+        if !sandbox.blank {
+            self.timers.add(self.setup.idle, Timer::Idle(id));
+        }
+        self.sandbox_ready(id_of_sandbox);
+    }
+
+    pub(super) fn check_idle(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get(&id) else { return };
+        let idle = envelope.phase == Phase::Idle;
+        if idle && envelope.idle_since.elapsed() >= self.setup.idle {
+            if envelope.role == Role::Command || envelope.waiting.is_empty() {
+                self.kill_envelope(id);
+            }
+        }
+    }
+
+    pub(super) fn check_making(&mut self, id: u64) {
+        if let Some(envelope) = self.envelopes.get_mut(&id).filter(|envelope| envelope.phase == Phase::Making) {
+            envelope.failure.get_or_insert(Failure::with(Code::StartFailed, "envelope", libc::ETIMEDOUT));
+            self.kill_envelope(id);
+        }
+    }
+
+    /// The command has ended, and PID 1 has killed and reaped all that it left.
+    fn command_ended(&mut self, id: u64, exec: u64, rest: &[u8]) {
+        let mut reader = Reader::new(rest);
+        let (Ok(status), Ok(cpu), Ok(clean)) = (reader.i32(), reader.u64(), reader.u8()) else {
+            return self.kill_envelope(id);
+        };
+        self.check_memory(id);
+        let keep = clean == 1 && self.is_untouched(id);
+        self.exec_dead(exec, Some(status), Some(cpu), !keep);
+        self.after_command(id, keep);
+    }
+
+    /// Whether the memory that the command took has been given back.
+    fn is_untouched(&self, id: u64) -> bool {
+        self.envelopes.get(&id).is_some_and(|envelope| {
+            let charge = envelope.group.memory_current().unwrap_or(0);
+            envelope.phase != Phase::Ending && charge <= envelope.charge + CHARGE_SLACK && !envelope.single
+        })
+    }
+
+    /// Keeps an envelope for the next command, or ends it.
+    fn after_command(&mut self, id: u64, keep: bool) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        envelope.used = true;
+        if keep && !envelope.single && matches!(envelope.phase, Phase::Busy(_)) {
+            envelope.group.reset_memory_peak();
+            self.make_idle(id);
+        } else {
+            self.kill_envelope(id);
+        }
+    }
+
+    pub(super) fn memory_event(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get(&id) else { return };
+        if let Some(events) = &envelope.memory_events {
+            Self::drain(events);
+        }
+        if self.check_memory(id) {
+            self.kill_envelope(id);
+        }
+    }
+
+    /// Whether the kernel has killed for lack of memory since the last look: then that is how the command ends.
+    fn check_memory(&mut self, id: u64) -> bool {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return false };
+        let kills = envelope.group.oom_kills().unwrap_or(0);
+        let more = kills > envelope.oom_kills;
+        envelope.oom_kills = kills;
+        if let (true, Phase::Busy(exec)) = (more, envelope.phase) {
+            self.out_of_memory(exec);
+        }
+        more
+    }
+
+    /// Kills PID 1, and with it everything in the envelope.
+    pub(super) fn kill_envelope(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        if let Some(sandbox) = self.sandboxes.get_mut(&envelope.sandbox) {
+            sandbox.idle.retain(|idle| *idle != id);
+        }
+        if envelope.phase != Phase::Ended {
+            if !matches!(envelope.phase, Phase::Busy(_)) {
+                envelope.phase = Phase::Ending;
+            }
+            if let Some(process) = &envelope.process {
+                // It has ended already: its descriptor tells.
+                let _ = sys::pidfd_send_signal(process.as_fd(), libc::SIGKILL);
+            }
+        }
+    }
+
+    /// PID 1 has ended: nothing of the envelope is alive.
+    pub(super) fn process_ended(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get(&id) else { return };
+        let Some(process) = &envelope.process else { return };
+        match sys::wait_pidfd(process.as_fd()) {
+            Ok(None) => {}
+            Ok(Some(_)) | Err(_) => {
+                // What it said before it died comes first.
+                self.report(id);
+                self.check_memory(id);
+                self.envelope_ended(id);
+            }
+        }
+    }
+
+    fn envelope_ended(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        let (phase, wanted_by, sandbox_id) = (envelope.phase, envelope.wanted_by.take(), envelope.sandbox);
+        envelope.phase = Phase::Ended;
+        envelope.process = None;
+        envelope.memory_events = None;
+        let made = envelope.made.is_some();
+        let failure = envelope.failure.clone().unwrap_or(Failure::new(Code::StartFailed, "envelope ended"));
+        for (socket, request) in std::mem::take(&mut envelope.waiting) {
+            Self::refuse_socket(&socket, request, &failure);
+        }
+        if let Phase::Busy(exec) = phase {
+            self.exec_dead(exec, None, None, true);
+        }
+        if let Some(exec) = wanted_by {
+            self.not_started(exec, &failure);
+        }
+        if let Some(sandbox) = self.sandboxes.get_mut(&sandbox_id) {
+            sandbox.idle.retain(|idle| *idle != id);
+        }
+        self.remove_envelope(id);
+        if !made {
+            self.sandbox_failed(sandbox_id, &failure);
+        }
+    }
+
+    /// Removes an ended envelope's cgroups, as often as it takes, then the envelope.
+    pub(super) fn remove_envelope(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get(&id).filter(|envelope| envelope.phase == Phase::Ended) else { return };
+        let sandbox_id = envelope.sandbox;
+        if envelope.group.remove().is_err_and(|error| error.errno == libc::EBUSY) {
+            return self.timers.add(AGAIN, Timer::RemoveEnvelope(id));
+        }
+        self.envelopes.remove(&id);
+        if let Some(sandbox) = self.sandboxes.get_mut(&sandbox_id) {
+            sandbox.envelopes.remove(&id);
+        }
+        self.finish_closing(sandbox_id);
+    }
+
+    /// Ends every envelope of a sandbox; what runs in them ends as `cause`.
+    pub(super) fn kill_envelopes(&mut self, sandbox: u64, cause: Cause) {
+        let Some(entry) = self.sandboxes.get(&sandbox) else { return };
+        for id in entry.envelopes.clone() {
+            let phase = self.envelopes.get(&id).map(|envelope| (envelope.phase, envelope.wanted_by));
+            match phase {
+                Some((Phase::Busy(exec), _) | (_, Some(exec))) => self.kill_exec(exec, End::Killed, cause),
+                _ => self.kill_envelope(id),
+            }
+        }
+    }
+}

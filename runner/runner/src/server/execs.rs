@@ -1,0 +1,408 @@
+//! The life of an exec: `Starting → Running → Draining → Ended`, with exactly one end.
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::Server;
+use super::envelopes::Phase;
+use super::output::Stream;
+use super::timers::Timer;
+use crate::effective::{Effective, Status};
+use crate::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind, stdin};
+use crate::init::serve::{INLINE_ORDER, Order};
+use crate::sys;
+
+/// Ended records of one sandbox that wait for their commit.
+const MOST_RECORDS: usize = 4096;
+/// How often CPU time is read.
+const CPU_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Its number on the wire: draining counts as running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    Starting = 0,
+    Running = 1,
+    Ended = 2,
+    /// Nothing is alive, but output is still in the pipes.
+    Draining = 3,
+}
+
+/// The exec's frame, kept until its envelope is ready.
+struct Pending {
+    strings: Vec<u8>,
+    inline: Vec<u8>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        super::connection::wipe(&mut self.strings);
+        super::connection::wipe(&mut self.inline);
+    }
+}
+
+/// One command and its record.
+pub struct Exec {
+    pub id: u64,
+    pub sandbox: u64,
+    pub envelope: Option<u64>,
+    pub consumer: Option<u64>,
+    pub state: State,
+    pub block: bool,
+    pub streams: [Stream; 2],
+    pub end_sent: bool,
+    head: ExecHead,
+    /// Whom to answer when it has started.
+    starter: Option<(u64, u32)>,
+    pending: Option<Pending>,
+    begun: Instant,
+    deadline: Option<Instant>,
+    cpu_before: u64,
+    verdict: Option<(End, Cause)>,
+    wait_status: Option<i32>,
+    duration: Duration,
+    cpu_us: u64,
+    memory_peak: u64,
+    retired: bool,
+}
+
+impl Exec {
+    /// The terminal, where there is one.
+    pub fn terminal(&self) -> Option<&OwnedFd> {
+        self.streams[0].source.as_ref().filter(|_| self.head.terminal)
+    }
+
+    /// The end, once, when everything before it is sent.
+    pub fn end_frame(&mut self) -> Option<Vec<u8>> {
+        if self.state != State::Ended || self.end_sent {
+            return None;
+        }
+        self.end_sent = true;
+        let status = self.wait_status.unwrap_or(0);
+        let (exited, signal) = (libc::WIFEXITED(status), libc::WTERMSIG(status));
+        let own = if exited { End::Exited } else { End::Signaled };
+        let (end, cause) = self.verdict.unwrap_or((own, Cause::None));
+        let plain = end == End::Exited;
+        Some(
+            Ended {
+                exec: self.id,
+                end,
+                cause,
+                retired: self.retired,
+                exit_code: if plain { libc::WEXITSTATUS(status) } else { -1 },
+                signal: match end {
+                    End::Exited => 0,
+                    End::Signaled => signal as u32,
+                    _ => libc::SIGKILL as u32,
+                },
+                stdout_bytes: self.streams[0].spool.end(),
+                stderr_bytes: self.streams[1].spool.end(),
+                duration_us: self.duration.as_micros() as u64,
+                cpu_us: self.cpu_us,
+                memory_peak: self.memory_peak,
+            }
+            .frame(),
+        )
+    }
+}
+
+impl Server {
+    pub(super) fn begin_exec(&mut self, client: u64, request: u32, exec: &frames::Exec<'_>) -> Result<(), Failure> {
+        let head = exec.head;
+        let records = self.execs.values().filter(|exec| exec.sandbox == head.sandbox && exec.state == State::Ended);
+        let full = records.count() >= MOST_RECORDS;
+        let sandbox = self.sandboxes.get(&head.sandbox).filter(|sandbox| !sandbox.blank);
+        let sandbox = sandbox.ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
+        match () {
+            () if sandbox.closing => return Err(Failure::new(Code::Closing, "sandbox")),
+            () if full => return Err(Failure::new(Code::LimitReached, "ended records")),
+            () if head.memory_bytes != 0 && self.available.memory.is_none() => {
+                return Err(Failure::new(Code::IsolationUnavailable, "memory limit"));
+            }
+            () if head.cpu_ms != 0 && self.available.cpu_time.is_none() => {
+                return Err(Failure::new(Code::IsolationUnavailable, "CPU time limit"));
+            }
+            () if head.memory_bytes != 0 && head.memory_bytes < 4 << 20 => {
+                return Err(Failure::new(Code::InvalidArgument, "memory"));
+            }
+            () => {}
+        }
+        let id = self.new_id();
+        let record = Exec {
+            id,
+            sandbox: head.sandbox,
+            envelope: None,
+            consumer: Some(client),
+            state: State::Starting,
+            block: head.block,
+            streams: Default::default(),
+            end_sent: false,
+            head,
+            starter: Some((client, request)),
+            pending: Some(Pending { strings: exec.strings.to_vec(), inline: exec.inline.to_vec() }),
+            begun: Instant::now(),
+            deadline: None,
+            cpu_before: 0,
+            verdict: None,
+            wait_status: None,
+            duration: Duration::ZERO,
+            cpu_us: NONE,
+            memory_peak: NONE,
+            retired: false,
+        };
+        self.execs.insert(id, record);
+        match self.envelope_for(head.sandbox, id, head.fresh) {
+            Ok(Some(envelope)) => self.launch(id, envelope),
+            Ok(None) => {}
+            Err(failure) => self.not_started(id, &failure),
+        }
+        Ok(())
+    }
+
+    /// Gives an exec to a ready envelope.
+    pub(super) fn launch(&mut self, id: u64, envelope: u64) {
+        if let Err(failure) = self.try_launch(id, envelope) {
+            self.not_started(id, &failure);
+            // What was written of its limits is unknown, and nothing has run in it: it is not kept.
+            self.kill_envelope(envelope);
+        }
+    }
+
+    fn try_launch(&mut self, id: u64, envelope_id: u64) -> Result<(), Failure> {
+        let failed = |step: &'static str| move |errno| Failure::with(Code::StartFailed, step, errno);
+        let processes = self.processes_by_limit(id);
+        let (Some(exec), Some(envelope)) = (self.execs.get_mut(&id), self.envelopes.get_mut(&envelope_id)) else {
+            return Err(Failure::new(Code::Internal, "launch"));
+        };
+        exec.envelope = Some(envelope_id);
+        envelope.phase = Phase::Busy(id);
+        let sandbox = self.sandboxes.get(&exec.sandbox).ok_or(Failure::new(Code::Closing, "sandbox"))?;
+        let limits = sandbox.envelope_limits(&self.available, exec.head.memory_bytes, exec.head.pids);
+        envelope.limit(limits)?;
+        let pending = exec.pending.take().ok_or(Failure::new(Code::Internal, "launch"))?;
+        let head = exec.head;
+        let order = Order {
+            terminal: head.terminal,
+            stdin: head.stdin,
+            in_file: pending.strings.len() > INLINE_ORDER,
+            processes,
+            columns: head.columns,
+            rows: head.rows,
+        };
+        let mut message = order.write();
+        let mut fds = Vec::new();
+        if !head.terminal {
+            exec.make_pipes(&pending.inline, &mut fds).map_err(failed("pipes"))?;
+        }
+        if order.in_file {
+            fds.push(memory_file(&pending.strings).map_err(failed("strings"))?);
+        } else {
+            message.extend_from_slice(&pending.strings);
+        }
+        exec.cpu_before = envelope.group.cpu_usec().unwrap_or(0);
+        exec.begun = Instant::now();
+        let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let sent = sys::send(envelope.control.as_fd(), &message, &raw);
+        super::connection::wipe(&mut message);
+        sent.map_err(failed("envelope")).map(drop)?;
+        self.set_deadlines(id);
+        Ok(())
+    }
+
+    fn set_deadlines(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let timeout = Duration::from_millis(exec.head.timeout_ms);
+        if let Some(at) = exec.begun.checked_add(timeout).filter(|_| !timeout.is_zero()) {
+            exec.deadline = Some(at);
+            self.timers.add_at(at, Timer::Deadline(id));
+        }
+        if exec.head.cpu_ms != 0 {
+            self.timers.add(CPU_INTERVAL, Timer::Cpu(id));
+        }
+    }
+
+    /// RLIMIT_NPROC for an exec whose processes no cgroup counts. Where PID 1 has the command's id it counts too.
+    fn processes_by_limit(&self, id: u64) -> u32 {
+        let Some(exec) = self.execs.get(&id).filter(|_| self.available.pids.is_none()) else { return 0 };
+        let Some(sandbox) = self.sandboxes.get(&exec.sandbox) else { return 0 };
+        if self.setup.weakening.lacks(crate::weakening::Layer::Pids) {
+            return 0;
+        }
+        let wanted = if exec.head.pids == 0 { sandbox.open.pids } else { exec.head.pids };
+        wanted + u32::from(sandbox.ids.init.is_none())
+    }
+
+    /// PID 1 says that the command runs.
+    pub(super) fn started(&mut self, id: u64, status: Status, master: Option<OwnedFd>) {
+        let Some(effective) = self.effective_of(id, status) else { return };
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        exec.state = State::Running;
+        if let Some(master) = master {
+            // A terminal that can't be made non-blocking would stop everybody: without it the command has no output.
+            exec.streams[0].source = sys::set_nonblocking(master.as_fd(), true).ok().map(|()| master);
+        }
+        if let Some((client, request)) = exec.starter.take() {
+            self.answer(client, &frames::measured(kind::STARTED, request, id, &effective));
+        }
+        self.watch_streams(id);
+        self.send_on(id);
+    }
+
+    fn effective_of(&self, id: u64, status: Status) -> Option<Effective> {
+        let exec = self.execs.get(&id)?;
+        let sandbox = self.sandboxes.get(&exec.sandbox)?;
+        let envelope = self.envelopes.get(&exec.envelope?)?;
+        let mut effective = self.effective(sandbox, envelope.made?);
+        effective.status = status;
+        if effective.limits.memory_via != 0 && exec.head.memory_bytes != 0 {
+            effective.limits.memory_bytes = exec.head.memory_bytes;
+        }
+        if exec.head.pids != 0 {
+            effective.limits.pids = exec.head.pids;
+        }
+        Some(effective)
+    }
+
+    /// The command never ran: the starter gets the reason, and there is no record.
+    pub(super) fn not_started(&mut self, id: u64, failure: &Failure) {
+        let Some(exec) = self.execs.remove(&id) else { return };
+        if let Some(at) = exec.deadline {
+            self.timers.cancel(Timer::Deadline(id), at);
+        }
+        let failure = match exec.verdict {
+            Some((_, Cause::SandboxClosed)) => Failure::new(Code::Closing, "sandbox"),
+            Some((End::TimedOut, _)) => Failure::new(Code::StartFailed, "timed out"),
+            _ => failure.clone(),
+        };
+        if let Some((client, request)) = exec.starter {
+            self.refuse(client, request, &failure);
+            self.flush(client);
+        }
+    }
+
+    /// Ends an exec by ending its envelope; the first verdict stands.
+    pub(super) fn kill_exec(&mut self, id: u64, end: End, cause: Cause) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        if matches!(exec.state, State::Ended | State::Draining) {
+            return;
+        }
+        exec.verdict.get_or_insert((end, cause));
+        match exec.envelope {
+            Some(envelope) => self.kill_envelope(envelope),
+            None => self.not_started(id, &Failure::new(Code::StartFailed, "killed")),
+        }
+    }
+
+    pub(super) fn deadline(&mut self, id: u64) {
+        self.kill_exec(id, End::TimedOut, Cause::None);
+    }
+
+    pub(super) fn check_cpu(&mut self, id: u64) {
+        let Some(exec) = self.execs.get(&id).filter(|exec| exec.state != State::Ended) else { return };
+        let Some(envelope) = exec.envelope.and_then(|envelope| self.envelopes.get(&envelope)) else { return };
+        let used = envelope.group.cpu_usec().unwrap_or(0).saturating_sub(exec.cpu_before);
+        if used >= exec.head.cpu_ms.saturating_mul(1000) {
+            self.kill_exec(id, End::Killed, Cause::CpuLimit);
+        } else {
+            self.timers.add(CPU_INTERVAL, Timer::Cpu(id));
+        }
+    }
+
+    /// Nothing of the exec is alive any more. `wait_status` is the command's own, where PID 1 could tell it.
+    pub(super) fn exec_dead(&mut self, id: u64, wait_status: Option<i32>, cpu_us: Option<u64>, retired: bool) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        if exec.state == State::Starting {
+            return self.not_started(id, &Failure::new(Code::StartFailed, "PID 1 ended"));
+        }
+        if let Some(at) = exec.deadline {
+            self.timers.cancel(Timer::Deadline(id), at);
+        }
+        if wait_status.is_none() {
+            exec.verdict.get_or_insert((End::Killed, Cause::InitDied));
+        }
+        let group = exec.envelope.and_then(|envelope| self.envelopes.get(&envelope)).map(|envelope| &envelope.group);
+        let counted = group.and_then(|group| group.cpu_usec()).map(|now| now.saturating_sub(exec.cpu_before));
+        exec.wait_status = wait_status;
+        exec.cpu_us = counted.or(cpu_us).unwrap_or(NONE);
+        exec.memory_peak = group.and_then(|group| group.memory_peak()).unwrap_or(NONE);
+        exec.retired = retired;
+        exec.duration = exec.begun.elapsed();
+        exec.envelope = None;
+        exec.state = State::Draining;
+        self.drain_streams(id);
+        self.settle(id);
+    }
+
+    /// Says that memory ran out, if nothing else has ended the exec before.
+    pub(super) fn out_of_memory(&mut self, id: u64) {
+        if let Some(exec) = self.execs.get_mut(&id) {
+            exec.verdict.get_or_insert((End::OutOfMemory, Cause::None));
+        }
+    }
+
+    /// Ends the record once its output is complete.
+    pub(super) fn settle(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        if exec.state == State::Draining && exec.is_drained() {
+            exec.state = State::Ended;
+        }
+        let sandbox = exec.sandbox;
+        self.send_on(id);
+        self.finish_closing(sandbox);
+    }
+
+    pub(super) fn forget_exec(&mut self, id: u64) {
+        self.execs.remove(&id);
+    }
+}
+
+impl Exec {
+    /// Pipes for the command; `fds` gets its ends in the order of `serve::Order`.
+    fn make_pipes(&mut self, inline: &[u8], fds: &mut Vec<OwnedFd>) -> Result<(), i32> {
+        let mut input = None;
+        if self.head.stdin != stdin::NULL {
+            let (from, to) = sys::pipe(0)?;
+            fds.push(from);
+            sys::set_nonblocking(to.as_fd(), true)?;
+            if self.head.stdin == stdin::INLINE {
+                // MAX_INLINE is a pipe's size; a user whose pipes are all small gets an error, not a part.
+                if sys::write(to.as_fd(), inline)? != inline.len() {
+                    return Err(libc::ENOBUFS);
+                }
+            } else {
+                input = Some(to);
+            }
+        }
+        for stream in &mut self.streams {
+            let (from, to) = sys::pipe(0)?;
+            sys::set_nonblocking(from.as_fd(), true)?;
+            stream.source = Some(from);
+            fds.push(to);
+        }
+        fds.extend(input);
+        Ok(())
+    }
+}
+
+/// A file in memory that holds `bytes`, to be read from its start.
+fn memory_file(bytes: &[u8]) -> Result<OwnedFd, i32> {
+    // SAFETY: the new descriptor is ours.
+    let fd = unsafe {
+        let fd = libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
+        if fd < 0 && sys::errno() == libc::EINVAL {
+            libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC)
+        } else {
+            fd
+        }
+    };
+    if fd < 0 {
+        return Err(sys::errno());
+    }
+    // SAFETY: as above.
+    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    file.write_all(bytes).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
+    // SAFETY: seeks our own file.
+    unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
+    Ok(file.into())
+}

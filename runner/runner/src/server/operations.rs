@@ -1,0 +1,192 @@
+//! The operations of the protocol page. Each is answered exactly once, at once or when it is done.
+
+use super::Server;
+use super::execs::State;
+use crate::frames::{self, Code, Exec, Failure, Header, Open, Reader, Writer, kind};
+use crate::init::order;
+use crate::probe;
+use crate::sys;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Bounds of what may be asked for; a request beyond them is refused, never cut.
+mod bounds {
+    use std::ops::RangeInclusive;
+    pub const MEMORY: RangeInclusive<u64> = 16 << 20..=1 << 50;
+    pub const WORKSPACE: RangeInclusive<u64> = 1 << 20..=1 << 50;
+    pub const INODES: RangeInclusive<u32> = 64..=1 << 30;
+    pub const PIDS: RangeInclusive<u32> = 1..=1 << 20;
+    pub const CPU_MILLIS: RangeInclusive<u32> = 10..=4_096_000;
+}
+
+impl Server {
+    pub(super) fn operation(&mut self, id: u64, header: Header, payload: &[u8]) {
+        let request = header.request;
+        let result = match header.kind {
+            kind::OPEN => self.open(id, request, payload),
+            kind::CLOSE => self.close(id, request, payload),
+            kind::EXEC => self.exec(id, request, payload),
+            kind::ATTACH => self.attach(id, request, payload),
+            kind::SIGNAL => self.signal(id, request, payload),
+            kind::RESIZE => self.resize(id, request, payload),
+            kind::FILE => self.file(id, request, payload),
+            kind::LIST => self.list(id, request, payload),
+            kind::PROBE => self.probe(id, request, payload),
+            kind::COMMIT => self.commit(payload),
+            _ => Err(Failure::new(Code::Unsupported, "operation")),
+        };
+        if let Err(failure) = result {
+            self.refuse(id, request, &failure);
+            if failure.code == Code::BadFrame {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.closing = true;
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        let open = Open::read(payload)?;
+        let refuse = |field: &str| Err(Failure::new(Code::InvalidArgument, field));
+        match () {
+            () if self.ending => return Err(Failure::new(Code::Closing, "runner")),
+            () if usize::from(open.root) >= self.setup.makers.len() => return refuse("root"),
+            () if !bounds::MEMORY.contains(&open.memory_bytes) => return refuse("memory"),
+            () if !bounds::WORKSPACE.contains(&open.workspace_bytes) => return refuse("workspace"),
+            () if !bounds::INODES.contains(&open.inodes) => return refuse("inodes"),
+            () if !bounds::PIDS.contains(&open.pids) => return refuse("pids"),
+            () if open.cpu_millis != 0 && !bounds::CPU_MILLIS.contains(&open.cpu_millis) => return refuse("cpu"),
+            () => {}
+        }
+        self.enforceable(&open)?;
+        self.open_sandbox(open, id, request)
+    }
+
+    fn close(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        let sandbox = only_id(payload)?;
+        let known = self.sandboxes.get_mut(&sandbox).filter(|sandbox| !sandbox.blank);
+        known.ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?.closers.push((id, request));
+        self.close_sandbox(sandbox);
+        Ok(())
+    }
+
+    fn exec(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        let exec = Exec::read(payload)?;
+        self.begin_exec(id, request, &exec)
+    }
+
+    fn attach(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        let mut reader = Reader::new(payload);
+        let (exec, what) = (reader.u64()?, reader.u8()?);
+        reader.end()?;
+        let record = self.execs.get_mut(&exec).ok_or(Failure::new(Code::UnknownExec, "exec"))?;
+        if what == 1 {
+            return self.attach_input(id, request, exec);
+        }
+        let [stdout, stderr] = record.rewind();
+        record.consumer = Some(id);
+        let frame = Writer::new(kind::ATTACHED, request).u64(exec).u64(stdout).u64(stderr).finish();
+        self.answer(id, &frame);
+        self.mark_ready(exec);
+        Ok(())
+    }
+
+    fn attach_input(&mut self, id: u64, request: u32, exec: u64) -> Result<(), Failure> {
+        let control = self.control_of(exec)?;
+        let Some(socket) = self.take_socket(id) else {
+            return Err(Failure::new(Code::InvalidArgument, "socket"));
+        };
+        if Self::confirm(&socket, request) {
+            let control = self.envelopes.get(&control).map(|envelope| envelope.control.as_fd());
+            if let Some(control) = control {
+                // An envelope that is ending closes the socket, which tells the client.
+                let _ = sys::send(control, &[order::STDIN], &[socket.as_raw_fd()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The envelope of a running exec.
+    fn control_of(&self, exec: u64) -> Result<u64, Failure> {
+        let record = self.execs.get(&exec).ok_or(Failure::new(Code::UnknownExec, "exec"))?;
+        match (record.state, record.envelope) {
+            (State::Starting | State::Running, Some(envelope)) => Ok(envelope),
+            _ => Err(Failure::new(Code::Ended, "exec")),
+        }
+    }
+
+    fn signal(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        let mut reader = Reader::new(payload);
+        let (exec, signal, target) = (reader.u64()?, reader.u8()?, reader.u8()?);
+        reader.end()?;
+        let envelope = self.control_of(exec)?;
+        if target > 1 || signal == 0 || i32::from(signal) > libc::SIGRTMAX() {
+            return Err(Failure::new(Code::InvalidArgument, "signal"));
+        }
+        if target == 1 {
+            self.kill_exec(exec, frames::End::Killed, frames::Cause::Asked);
+        } else if let Some(envelope) = self.envelopes.get(&envelope) {
+            sys::send(envelope.control.as_fd(), &[order::SIGNAL, signal], &[])
+                .map_err(|errno| Failure::with(Code::Ended, "exec", errno))?;
+        }
+        self.done(id, request);
+        Ok(())
+    }
+
+    fn resize(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        let mut reader = Reader::new(payload);
+        let (exec, columns, rows) = (reader.u64()?, reader.u16()?, reader.u16()?);
+        reader.end()?;
+        let record = self.execs.get(&exec).ok_or(Failure::new(Code::UnknownExec, "exec"))?;
+        let terminal = record.terminal().ok_or(Failure::new(Code::InvalidArgument, "terminal"))?;
+        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: the ioctl reads a local value of the right type.
+        if unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ as _, &raw const size) } < 0 {
+            return Err(Failure::with(Code::Internal, "terminal size", sys::errno()));
+        }
+        self.done(id, request);
+        Ok(())
+    }
+
+    fn list(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        Reader::new(payload).end()?;
+        let shown: Vec<_> = self.sandboxes.values().filter(|sandbox| !sandbox.blank).collect();
+        let mut writer = Writer::new(kind::LISTING, request).u32(shown.len() as u32);
+        for sandbox in shown {
+            let (envelopes, idle) = (sandbox.envelopes.len() as u32, sandbox.idle.len() as u32);
+            writer = writer.u64(sandbox.id).u32(envelopes).u32(idle).u8(u8::from(sandbox.closing));
+        }
+        writer = writer.u32(self.execs.len() as u32);
+        for exec in self.execs.values() {
+            let [stdout, stderr] = exec.spans();
+            writer = writer.u64(exec.id).u64(exec.sandbox).u8(exec.state as u8);
+            writer = writer.u8(u8::from(exec.consumer.is_some()));
+            writer = writer.u64(stdout.0).u64(stdout.1).u64(stderr.0).u64(stderr.1);
+        }
+        self.answer(id, &writer.finish());
+        Ok(())
+    }
+
+    fn probe(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
+        Reader::new(payload).end()?;
+        let writer = Writer::new(kind::PROBED, request).u8(self.setup.mode as u8);
+        let frame = probe::write(writer, &self.setup.facts).finish();
+        self.answer(id, &frame);
+        Ok(())
+    }
+
+    /// Flow control of an exec that may be gone already, so it has no answer and no error but a broken frame.
+    fn commit(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        let mut reader = Reader::new(payload);
+        let (exec, stdout, stderr, end) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u8()?);
+        reader.end()?;
+        self.committed(exec, [stdout, stderr], end != 0);
+        Ok(())
+    }
+}
+
+fn only_id(payload: &[u8]) -> Result<u64, Failure> {
+    let mut reader = Reader::new(payload);
+    let id = reader.u64()?;
+    reader.end()?;
+    Ok(id)
+}

@@ -1,0 +1,197 @@
+//! From a command's pipes into its spools, and from there to its consumer.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::Server;
+use super::connection::Connection;
+use super::execs::{Exec, State};
+use super::poll::Token;
+use super::spool::{CAPACITY, Spool};
+use crate::frames::{Writer, kind};
+use crate::sys;
+
+/// The most bytes of one output frame.
+const FRAME: usize = 256 << 10;
+/// A pipe that was found this full is made larger: fewer turns for the same bytes.
+const BUSY_PIPE: usize = 64 << 10;
+
+/// One output stream of an exec.
+#[derive(Default)]
+pub struct Stream {
+    /// `None` once every writer has ended.
+    pub source: Option<OwnedFd>,
+    pub spool: Spool,
+    /// Offset up to which the consumer has been sent.
+    sent: u64,
+    /// Whether epoll does not watch it, because the spool is full.
+    paused: bool,
+    enlarged: bool,
+}
+
+impl Stream {
+    fn token(exec: u64, index: usize) -> Token {
+        if index == 0 { Token::Stdout(exec) } else { Token::Stderr(exec) }
+    }
+
+    /// Reads once. `false`: nothing more now.
+    fn read(&mut self, may_drop: bool) -> bool {
+        if self.spool.is_full() && may_drop {
+            self.spool.drop_oldest();
+        }
+        let Some(source) = self.source.as_ref().filter(|_| !self.spool.is_full()) else { return false };
+        match self.spool.read(source.as_fd()) {
+            // EIO is the end of a terminal.
+            Ok(0) | Err(libc::EIO) => {
+                self.source = None;
+                false
+            }
+            Ok(count) => {
+                if count >= BUSY_PIPE && !self.enlarged {
+                    self.enlarged = true;
+                    // Refused where the user's pipes have too many pages already: it stays as it is.
+                    let _ = sys::grow_pipe(source.as_fd(), CAPACITY);
+                }
+                true
+            }
+            Err(libc::EAGAIN | libc::EINTR) => false,
+            Err(_) => {
+                self.source = None;
+                false
+            }
+        }
+    }
+}
+
+impl Exec {
+    /// Bytes may be dropped only while nobody reads and nobody asked to be waited for.
+    fn may_drop(&self) -> bool {
+        !self.block && self.consumer.is_none()
+    }
+
+    /// Puts the next frame of each stream, and the end if it is time, into the connection. `true`: there is more.
+    pub fn next_frames(&mut self, connection: &mut Connection) -> bool {
+        if self.state == State::Starting {
+            return false;
+        }
+        let mut more = false;
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            let (start, end) = (stream.spool.start(), stream.spool.end());
+            if stream.sent < start {
+                let writer = Writer::new(kind::GAP, 0).u64(self.id).u64(index as u64 + 1);
+                connection.push(&writer.u64(stream.sent).u64(start).finish());
+                stream.sent = start;
+            }
+            let piece = stream.spool.piece(stream.sent, FRAME);
+            if !piece.is_empty() {
+                let writer = Writer::new(kind::OUTPUT, 0).u64(self.id).u64(index as u64 + 1).u64(stream.sent);
+                connection.push(&writer.raw(piece).finish());
+                stream.sent += piece.len() as u64;
+            }
+            more |= stream.sent < end;
+        }
+        if let Some(ended) = self.end_frame().filter(|_| !more) {
+            connection.push(&ended);
+        }
+        more
+    }
+
+    /// Begins again from what is committed, for a new consumer. The answer is where each stream begins.
+    pub fn rewind(&mut self) -> [u64; 2] {
+        self.end_sent = false;
+        for stream in &mut self.streams {
+            stream.sent = stream.spool.start();
+        }
+        [self.streams[0].sent, self.streams[1].sent]
+    }
+
+    /// Committed and produced offset of each stream.
+    pub fn spans(&self) -> [(u64, u64); 2] {
+        [0, 1].map(|index| (self.streams[index].spool.start(), self.streams[index].spool.end()))
+    }
+
+    /// Whether every writer has ended and everything is in the spools.
+    pub fn is_drained(&self) -> bool {
+        self.streams.iter().all(|stream| stream.source.is_none())
+    }
+}
+
+impl Server {
+    /// Watches the sources of a command that has started.
+    pub(super) fn watch_streams(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        for (index, stream) in exec.streams.iter_mut().enumerate() {
+            if let Some(source) = &stream.source {
+                stream.paused = self.poll.add(source.as_fd(), Stream::token(id, index)).is_err();
+            }
+        }
+    }
+
+    pub(super) fn stream_event(&mut self, id: u64, index: usize) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let may_drop = exec.may_drop();
+        let stream = &mut exec.streams[index];
+        stream.read(may_drop);
+        if let Some(source) = stream.source.as_ref().filter(|_| stream.spool.is_full() && !may_drop) {
+            stream.paused = self.poll.remove(source.as_fd()).is_ok();
+        }
+        let draining = exec.state == State::Draining;
+        self.send_on(id);
+        if draining {
+            self.settle(id);
+        }
+    }
+
+    /// Reads what is left after the last writer has ended.
+    pub(super) fn drain_streams(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let may_drop = exec.may_drop();
+        for stream in &mut exec.streams {
+            while stream.read(may_drop) {}
+        }
+    }
+
+    /// Sends an exec's news to its consumer, if it has one.
+    pub(super) fn send_on(&mut self, id: u64) {
+        self.mark_ready(id);
+        if let Some(connection) = self.execs.get(&id).and_then(|exec| exec.consumer) {
+            self.flush(connection);
+        }
+    }
+
+    /// The consumer needs nothing before these offsets; with `end`, nothing of the exec at all.
+    pub(super) fn committed(&mut self, id: u64, offsets: [u64; 2], end: bool) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        for (stream, offset) in exec.streams.iter_mut().zip(offsets) {
+            stream.spool.commit(offset.min(stream.sent));
+        }
+        if end && exec.state == State::Ended && exec.end_sent {
+            self.forget_exec(id);
+        } else {
+            self.resume(id);
+        }
+    }
+
+    /// A consumer has gone: what it was sent but did not commit goes to the next one.
+    pub(super) fn consumer_left(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        exec.consumer = None;
+        exec.rewind();
+        self.resume(id);
+    }
+
+    /// Goes on reading paused streams that have room, or that may drop.
+    fn resume(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let (may_drop, ended) = (exec.may_drop(), exec.state == State::Draining);
+        for (index, stream) in exec.streams.iter_mut().enumerate() {
+            let wanted = stream.paused && (stream.spool.has_room() || may_drop);
+            if let Some(source) = stream.source.as_ref().filter(|_| wanted) {
+                stream.paused = self.poll.add(source.as_fd(), Stream::token(id, index)).is_err();
+            }
+        }
+        if ended {
+            self.drain_streams(id);
+            self.settle(id);
+        }
+    }
+}

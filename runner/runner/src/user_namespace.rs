@@ -1,0 +1,138 @@
+//! The three ways in: root, an ordinary user with a range of ids, an ordinary user with one.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::ids::{IdSource, SubIds, sub_range_for};
+use crate::server::{HostIds, Mode};
+use crate::step::{At, Broken};
+use crate::sys;
+
+/// How ids are given from now on.
+pub struct Entered {
+    pub mode: Mode,
+    pub ids: IdSource,
+    pub host_ids: HostIds,
+    /// Why an ordinary user has no range.
+    pub no_range: String,
+}
+
+const ROOT_LOCKS: &str = "/run/boxkite/ids";
+/// Ids of a container's own user namespace that its sandboxes get.
+const CONTAINER_IDS: (u32, u32) = (32_768, 32_000);
+
+/// Gives the calling process every capability over a user namespace that it may map ids in. `fallback` holds the lock
+/// files of an ordinary user without a home.
+pub fn enter(fallback: &Path) -> Result<Entered, Broken> {
+    // SAFETY: no effect but their results.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let map = fs::read_to_string("/proc/self/uid_map").at("uid_map")?;
+    if uid == 0 {
+        sys::unshare(libc::CLONE_NEWNS).at("mount namespace")?;
+        return Ok(as_root(&map));
+    }
+    let locks = user_locks(fallback);
+    match range_of(uid) {
+        Ok(range) => match with_range(uid, gid, range) {
+            Ok(()) => {
+                let host_ids = HostIds::Mapped { own: uid, sub: range.uid_start };
+                let ids = IdSource::SubRange { start: range.uid_start, count: range.count, dir: locks };
+                Ok(Entered { mode: Mode::IdRange, ids, host_ids, no_range: String::new() })
+            }
+            Err(broken) if broken.step == "newuidmap" => one_id(uid, gid, "newuidmap or newgidmap failed".into()),
+            Err(broken) => Err(broken),
+        },
+        Err(reason) => {
+            sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).at("user namespace")?;
+            one_id(uid, gid, reason)
+        }
+    }
+}
+
+fn as_root(map: &str) -> Entered {
+    let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    let (first, count) = CONTAINER_IDS;
+    let dir = PathBuf::from(ROOT_LOCKS);
+    Entered {
+        mode: Mode::Root,
+        // Inside a container's user namespace only its own ids are mapped; id N here is number N - first + 1 there.
+        ids: if whole { IdSource::Root { dir } } else { IdSource::SubRange { start: first, count, dir } },
+        host_ids: HostIds::Same,
+        no_range: String::new(),
+    }
+}
+
+fn user_locks(fallback: &Path) -> PathBuf {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let wanted = state.or(home).filter(|dir| dir.is_absolute()).map(|dir| dir.join("boxkite"));
+    match wanted {
+        Some(dir) if fs::create_dir_all(&dir).is_ok() => dir.join("ids"),
+        _ => fallback.join("ids"),
+    }
+}
+
+/// The user's range, or why there is none.
+fn range_of(uid: u32) -> Result<SubIds, String> {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let passwd = text("/etc/passwd");
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(uid)).then_some(name)
+    });
+    let range = sub_range_for(name.unwrap_or_default(), uid, &text("/etc/subuid"), &text("/etc/subgid"));
+    let range = range.ok_or("no entry in /etc/subuid and /etc/subgid")?;
+    let tools = ["newuidmap", "newgidmap"].iter().all(|tool| Path::new("/usr/bin").join(tool).exists());
+    if tools { Ok(range) } else { Err("newuidmap is not installed".into()) }
+}
+
+/// Enters a user namespace in which 0 is the user and 1 to `count` are its range, mapped by the set-uid tools.
+fn with_range(uid: u32, gid: u32, range: SubIds) -> Result<(), Broken> {
+    let (ours, theirs) = sys::packet_pair().at("user namespace")?;
+    // SAFETY: no effect but its result.
+    let target = unsafe { libc::getpid() }.to_string();
+    // The tools must run outside of the new namespace, so a child stays behind to start them.
+    let helper = sys::fork_plain().at("user namespace")?;
+    if helper == 0 {
+        drop(ours);
+        let asked = matches!(sys::receive(theirs.as_fd(), &mut [0; 1]), Ok((1, _)));
+        let run = |tool: &str, own: u32, start: u32| {
+            let words = [target.clone(), "0".into(), own.to_string(), "1".into(), "1".into()];
+            let words = words.into_iter().chain([start.to_string(), range.count.to_string()]);
+            Command::new(tool).args(words).status().is_ok_and(|status| status.success())
+        };
+        let done =
+            asked && run("/usr/bin/newuidmap", uid, range.uid_start) && run("/usr/bin/newgidmap", gid, range.gid_start);
+        // SAFETY: ends this child at once, without the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!done)) }
+    }
+    drop(theirs);
+    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).at("user namespace")?;
+    sys::send(ours.as_fd(), b"g", &[]).at("user namespace")?;
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    let waited = unsafe { libc::waitpid(helper, &raw mut status, 0) };
+    if waited != helper || status != 0 {
+        return Err(Broken { step: "newuidmap", errno: libc::EPERM });
+    }
+    sys::clear_groups().at("setgroups")?;
+    become_root()
+}
+
+/// Maps the user alone. The caller is in a new user namespace already.
+fn one_id(uid: u32, gid: u32, no_range: String) -> Result<Entered, Broken> {
+    fs::write("/proc/self/setgroups", "deny").at("setgroups")?;
+    fs::write("/proc/self/uid_map", format!("0 {uid} 1\n")).at("uid_map")?;
+    fs::write("/proc/self/gid_map", format!("0 {gid} 1\n")).at("gid_map")?;
+    become_root()?;
+    let host_ids = HostIds::Mapped { own: uid, sub: 0 };
+    Ok(Entered { mode: Mode::OneId, ids: IdSource::OneId, host_ids, no_range })
+}
+
+fn become_root() -> Result<(), Broken> {
+    sys::set_group(0).at("setresgid")?;
+    sys::set_user(0).at("setresuid")
+}
