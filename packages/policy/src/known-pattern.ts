@@ -33,7 +33,10 @@ export function comparePattern(
   while (equal && index < low.length && at < to) {
     const unit = units[at] as number;
     const wanted = low.charCodeAt(index);
-    if (isSpace(unit) || isSpace(wanted)) {
+    if (unit === wanted && unit > 0x20) {
+      at += 1;
+      index += 1;
+    } else if (isSpace(unit) || isSpace(wanted)) {
       const textEnd = spaceEnd(units, at, to);
       const formEnd = formSpaceEnd(low, index);
       equal = spacesAgree(pattern, index, formEnd, units, at, textEnd);

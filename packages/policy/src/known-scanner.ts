@@ -19,7 +19,7 @@ export interface Hit {
 }
 
 /** Steps of exact comparison a unit of text may cost on average, and how many are free. */
-const STEPS_PER_UNIT = 4;
+const STEPS_PER_UNIT = 2;
 const FREE_STEPS = 1 << 18;
 /** Depth of a state up to which it is cheaper to go back and skip than to go on step by step. */
 const SHALLOW = 2;

@@ -36,6 +36,7 @@ interface Medium<Piece> {
   length(piece: Piece): number;
   copy(piece: Piece, from: number, to: number, units: Uint16Array, at: number): void;
   slice(piece: Piece, from: number, to: number): Piece;
+  concat(one: Piece, two: Piece): Piece;
   join(pieces: Piece[]): Piece;
   /** A copy that does not change when the caller reuses the memory of a piece. */
   keep(piece: Piece): Piece;
@@ -49,6 +50,7 @@ const TEXT: Medium<string> = {
     for (let index = from; index < to; index += 1) units[at + index - from] = piece.charCodeAt(index);
   },
   slice: (piece, from, to) => piece.slice(from, to),
+  concat: (one, two) => one + two,
   join: (pieces) => (pieces.length === 1 ? (pieces[0] ?? '') : pieces.join('')),
   keep: (piece) => piece,
   literal: (text) => text,
@@ -59,6 +61,7 @@ const BYTES: Medium<Uint8Array> = {
   length: (piece) => piece.length,
   copy: (piece, from, to, units, at) => units.set(piece.subarray(from, to), at),
   slice: (piece, from, to) => piece.subarray(from, to),
+  concat: (one, two) => joinBytes([one, two]),
   join: joinBytes,
   keep: (piece) => new Uint8Array(piece),
   literal: (text) => Uint8Array.from(text, (character) => character.charCodeAt(0)),
@@ -80,7 +83,7 @@ function joinBytes(pieces: Uint8Array[]): Uint8Array {
 function append<Piece>(medium: Medium<Piece>, one: Piece, two: Piece): Piece {
   if (medium.length(one) === 0) return two;
   if (medium.length(two) === 0) return one;
-  return medium.join([one, two]);
+  return medium.concat(one, two);
 }
 
 class StreamRedactor<Piece> {
@@ -96,6 +99,8 @@ class StreamRedactor<Piece> {
   #done = 0;
   /** Values whose placeholders stand for the text that ends at `#done`. */
   readonly #cover = new Set<number>();
+  /** Placeholders written so far, as pieces. */
+  readonly #literals = new Map<number, Piece>();
 
   constructor(medium: Medium<Piece>, known: KnownValues, units: 'utf16' | 'utf8', options: RedactorOptions) {
     this.#medium = medium;
@@ -161,10 +166,11 @@ class StreamRedactor<Piece> {
   }
 
   #write(pieces: Piece[], value: number): void {
-    const placeholder = this.#known.placeholder(value);
     this.#cover.add(value);
-    pieces.push(this.#medium.literal(placeholder));
-    this.#options.onRedacted?.(placeholder);
+    const literal = this.#literals.get(value) ?? this.#medium.literal(this.#known.placeholder(value));
+    this.#literals.set(value, literal);
+    pieces.push(this.#medium.keep(literal));
+    this.#options.onRedacted?.(this.#known.placeholder(value));
   }
 
   #give(text: Piece, pieces: Piece[], from: number, to: number): void {
