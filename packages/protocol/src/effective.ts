@@ -29,7 +29,9 @@ export interface Effective {
   readonly descriptors: readonly number[];
 }
 
+/** A kind of kernel namespace. */
 export type NamespaceName = 'user' | 'pid' | 'mnt' | 'net' | 'ipc' | 'uts' | 'cgroup';
+/** A layer of isolation that is tried when an envelope is made. */
 export type LayerName =
   | 'seccomp'
   | 'read_only_root'
@@ -38,4 +40,5 @@ export type LayerName =
   | 'proc_masks'
   | 'devices'
   | 'other_processes';
+/** What enforces a limit. */
 export type LimitVia = 'cgroup_v1' | 'cgroup_v2' | 'container' | 'rlimit' | 'none';

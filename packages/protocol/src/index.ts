@@ -7,6 +7,16 @@ export {
   errorRegistry,
   isErrorCode,
 } from './errors.ts';
+export {
+  defaultOutputBytes,
+  maxArgumentBytes,
+  maxCount,
+  maxInlineStdinBytes,
+  maxPathBytes,
+  maxTerminalSize,
+  sandboxDefaults,
+  spoolBytes,
+} from './limits.ts';
 export type {
   EndReason,
   ExecEvent,
@@ -23,3 +33,11 @@ export type {
   SandboxSpec,
   WriteOptions,
 } from './port.ts';
+export {
+  effectiveSchema,
+  execLimitsSchema,
+  execRecordSchema,
+  execRequestSchema,
+  sandboxSpecSchema,
+} from './schemas.ts';
+export { validate } from './validate.ts';

@@ -19,6 +19,7 @@ export interface ExecLimits {
   readonly output_bytes?: number | undefined;
 }
 
+/** A command to be run in a sandbox. */
 export interface ExecRequest {
   /** Program and arguments; a program without a slash is looked for in PATH. */
   readonly argv: readonly string[];
@@ -39,6 +40,7 @@ export interface ExecRequest {
   readonly fresh?: boolean | undefined;
 }
 
+/** What an exec used. */
 export interface ExecUsage {
   /** ms of CPU of all processes of the exec; `null` where it can't be measured. */
   readonly cpu_ms: number | null;
@@ -63,8 +65,10 @@ export interface ExecRecord {
   readonly effective: Effective;
 }
 
+/** A stream of output. */
 export type OutputStream = 'stdout' | 'stderr';
 
+/** What a started exec yields. */
 export type ExecEvent =
   | { readonly type: 'output'; readonly stream: OutputStream; readonly offset: number; readonly data: Uint8Array }
   /** Bytes `from`..`to` of the stream were dropped. */
@@ -85,6 +89,7 @@ export interface ExecHandle extends AsyncIterable<ExecEvent> {
   resize(columns: number, rows: number): Promise<void>;
 }
 
+/** A file as `stat` and `list` describe it. */
 export interface FileInfo {
   readonly name: string;
   readonly path: string;
@@ -96,6 +101,7 @@ export interface FileInfo {
   readonly target?: string | undefined;
 }
 
+/** How a file is written. */
 export interface WriteOptions {
   readonly mode?: number | undefined;
   /** Make missing parents. Default true. */

@@ -1,4 +1,12 @@
-import { BoxkiteError, type ExecRequest } from '@boxkite/protocol';
+import {
+  BoxkiteError,
+  type ExecRequest,
+  maxArgumentBytes,
+  maxCount,
+  maxInlineStdinBytes,
+  maxPathBytes,
+  maxTerminalSize,
+} from '@boxkite/protocol';
 import { type EncodedStrings, type ExecFields, encodeStrings } from './operations.ts';
 
 /** What every command finds in its environment. */
@@ -12,13 +20,6 @@ export const fixedEnvironment: Readonly<Record<string, string>> = {
   TERM: 'xterm',
 };
 
-/** Most bytes of standard input that go with the request itself. */
-export const INLINE_STDIN_BYTES = 64 * 1024;
-/** Most bytes of arguments and environment together. */
-const MAX_STRINGS_BYTES = 3 * 1024 * 1024;
-const MAX_PATH = 4095;
-const MAX_U16 = 0xffff;
-const MAX_U32 = 0xffff_ffff;
 const MIB = 1024 * 1024;
 const EMPTY = new Uint8Array(0);
 
@@ -77,7 +78,7 @@ function encodeArguments(argv: readonly string[]): EncodedStrings {
     checkText('argv', argument);
     length += argument.length;
     // Before anything of that size is encoded.
-    if (length > MAX_STRINGS_BYTES) throw tooLong();
+    if (length > maxArgumentBytes) throw tooLong();
   }
   return encodeStrings(argv);
 }
@@ -91,20 +92,20 @@ export function execFields(sandbox: bigint, request: ExecRequest, environment: E
   const argv = encodeArguments(request.argv);
   const cwd = request.cwd ?? '/workspace';
   checkText('cwd', cwd);
-  if (cwd === '' || cwd.length > MAX_PATH) throw invalid('cwd', `must have 1 to ${MAX_PATH} characters`);
+  if (cwd === '' || cwd.length > maxPathBytes) throw invalid('cwd', `must have 1 to ${maxPathBytes} characters`);
   const encoded = environment.with(request.env);
-  if (argv.bytes.length + encoded.bytes.length > MAX_STRINGS_BYTES) throw tooLong();
+  if (argv.bytes.length + encoded.bytes.length > maxArgumentBytes) throw tooLong();
   const { limits, stdin, tty } = request;
   whole('limits.output_bytes', limits?.output_bytes, 0, 0, Number.MAX_SAFE_INTEGER);
-  const inline = stdin instanceof Uint8Array && stdin.length <= INLINE_STDIN_BYTES;
+  const inline = stdin instanceof Uint8Array && stdin.length <= maxInlineStdinBytes;
   return {
     sandbox,
     timeoutMs: whole('timeout_ms', request.timeout_ms, 0, 1, Number.MAX_SAFE_INTEGER),
-    memoryBytes: whole('limits.memory_mb', limits?.memory_mb, 0, 1, MAX_U32) * MIB,
+    memoryBytes: whole('limits.memory_mb', limits?.memory_mb, 0, 1, maxCount) * MIB,
     cpuMs: whole('limits.cpu_ms', limits?.cpu_ms, 0, 1, Number.MAX_SAFE_INTEGER),
-    pids: whole('limits.pids', limits?.pids, 0, 1, MAX_U32),
-    columns: tty === undefined ? 0 : whole('tty.columns', tty.columns, 0, 1, MAX_U16),
-    rows: tty === undefined ? 0 : whole('tty.rows', tty.rows, 0, 1, MAX_U16),
+    pids: whole('limits.pids', limits?.pids, 0, 1, maxCount),
+    columns: tty === undefined ? 0 : whole('tty.columns', tty.columns, 0, 1, maxTerminalSize),
+    rows: tty === undefined ? 0 : whole('tty.rows', tty.rows, 0, 1, maxTerminalSize),
     stdin: stdin === undefined ? 0 : inline ? 1 : 2,
     terminal: tty !== undefined,
     block: request.overflow === 'block',

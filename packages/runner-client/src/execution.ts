@@ -1,5 +1,12 @@
 import type { Buffer } from 'node:buffer';
-import { BoxkiteError, type Effective, type ExecEvent, type ExecHandle } from '@boxkite/protocol';
+import {
+  BoxkiteError,
+  type Effective,
+  type ExecEvent,
+  type ExecHandle,
+  maxTerminalSize,
+  spoolBytes,
+} from '@boxkite/protocol';
 import type { Ended, Gap } from './answers.ts';
 import type { Connection, EventConsumer } from './connection.ts';
 import { FrameError, FrameType } from './frames.ts';
@@ -9,8 +16,7 @@ import { signalNumber } from './signals.ts';
 import type { StdinWriter } from './stdin.ts';
 
 /** Consumed bytes of one stream that are committed at once, without waiting for the idle timer: a quarter of the spool. */
-const COMMIT_BYTES = 256 * 1024;
-const MAX_TERMINAL_SIZE = 65_535;
+const COMMIT_BYTES = spoolBytes / 4;
 
 /** How far one stream of an exec has come, in bytes. */
 interface StreamState {
@@ -116,7 +122,7 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
       ['columns', columns],
       ['rows', rows],
     ] as const) {
-      if (!Number.isInteger(size) || size < 1 || size > MAX_TERMINAL_SIZE) {
+      if (!Number.isInteger(size) || size < 1 || size > maxTerminalSize) {
         throw new BoxkiteError('invalid_request', `${field} is not a terminal size`, { details: { field } });
       }
     }

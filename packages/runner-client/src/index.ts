@@ -1,5 +1,33 @@
 export { fixedEnvironment } from './exec-fields.ts';
 export { RunnerExecution } from './execution.ts';
+export {
+  type ArchiveInOptions,
+  type ArchiveInResult,
+  type ArchiveOutEnd,
+  type ByteSource,
+  type CallOptions,
+  FileAgentClient,
+  FileAgentDisconnectedError,
+  FileAgentError,
+  type FileEntry,
+  type FileErrorCode,
+  type FileEvent,
+  type FileReading,
+  type FileStat,
+  type FileType,
+  fileErrorCodes,
+  type ListEnd,
+  type ListOptions,
+  type PathLike,
+  type ReadOptions,
+  type SearchEnd,
+  type SearchOptions,
+  type SearchRecord,
+  type TreeOptions,
+  type WalkEnd,
+  type WalkOptions,
+  type WriteOptions,
+} from './files/index.ts';
 export { RunnerClient } from './runner-client.ts';
 export type {
   FileView,

@@ -7,6 +7,7 @@ import { startExec } from './exec-call.ts';
 import { Environment, execFields, fixedEnvironment } from './exec-fields.ts';
 import { RunnerExecution } from './execution.ts';
 import { abortedBy, runnerLost } from './faults.ts';
+import { FileAgentClient } from './files/index.ts';
 import { FrameType } from './frames.ts';
 import { handOver } from './handover.ts';
 import { checkOpen } from './open-request.ts';
@@ -85,7 +86,8 @@ export class RunnerClient {
     try {
       fields = execFields(sandbox, request, this.#environment);
     } catch (error) {
-      return Promise.reject(error);
+      if (error instanceof BoxkiteError) return Promise.reject(error);
+      throw error;
     }
     return startExec(this.#connection, fields, {
       outputBytes: request.limits?.output_bytes,
@@ -137,6 +139,11 @@ export class RunnerClient {
   /** A connection of its own to the sandbox's file agent: after it the socket speaks the file agent's protocol. */
   connectFiles(sandbox: SandboxId, view: FileView): Promise<Socket> {
     return this.#handedOver(encodeFile(ONLY_REQUEST, sandbox, view === 'commands' ? 0 : 1));
+  }
+
+  /** A client of the sandbox's file agent on a connection of its own, which the caller keeps and disposes. */
+  async files(sandbox: SandboxId, view: FileView): Promise<FileAgentClient> {
+    return new FileAgentClient(await this.connectFiles(sandbox, view));
   }
 
   /** Ends the connection: on the owner's descriptor this ends the runner and everything that it started. */

@@ -35,6 +35,7 @@ export interface OpenedSandbox {
 /** Which roots a file agent sees: the commands' view, or only uploads and skills, writable. */
 export type FileView = 'commands' | 'provision';
 
+/** A sandbox as the runner lists it. */
 export interface ListedSandbox {
   readonly sandbox: SandboxId;
   /** Envelopes of it, and how many of those run no command. */
@@ -43,6 +44,7 @@ export interface ListedSandbox {
   readonly closing: boolean;
 }
 
+/** An exec that runs, or whose record waits for its commit. */
 export interface ListedExec {
   readonly exec_id: string;
   readonly sandbox: SandboxId;
@@ -54,11 +56,13 @@ export interface ListedExec {
   readonly stderr: { readonly committed: number; readonly produced: number };
 }
 
+/** All that a runner holds. */
 export interface RunnerListing {
   readonly sandboxes: readonly ListedSandbox[];
   readonly execs: readonly ListedExec[];
 }
 
+/** One layer of isolation, as the runner tried it at its start. */
 export interface ProbeEntry {
   /** Name of a layer, such as `landlock`. */
   readonly name: string;
@@ -74,6 +78,7 @@ export interface ProbeReport {
   readonly layers: readonly ProbeEntry[];
 }
 
+/** How a client reaches its runner beside its own connection. */
 export interface RunnerClientOptions {
   /** Opens one more connection to the same runner (`runner.sock`); for standard input, files and nothing else. */
   readonly connect: () => Promise<Socket>;

@@ -1,0 +1,24 @@
+import type { z } from 'zod';
+import { BoxkiteError } from './errors.ts';
+
+/**
+ * Checks a value against a schema. Throws `invalid_request`, whose `details` name the first field that is wrong and all
+ * problems in words, never the input.
+ */
+export function validate<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map((issue) => `${fieldOf(issue.path)}: ${issue.message}`);
+  const first = result.error.issues[0];
+  const field = first === undefined ? 'request' : fieldOf(first.path);
+  throw new BoxkiteError('invalid_request', problems[0] ?? 'the request is not valid', {
+    details: { field, problems },
+    cause: result.error,
+  });
+}
+
+/** A path such as `limits.pids` or `argv.1`; a key of `env` is the caller's data and is left out. */
+function fieldOf(path: readonly PropertyKey[]): string {
+  if (path.length === 0) return 'request';
+  return path[0] === 'env' ? 'env' : path.map(String).join('.');
+}
