@@ -7,7 +7,7 @@ import type { CommandIo } from '../src/io.ts';
 import { describeError } from '../src/report-error.ts';
 
 /** A process whose output is kept as text. */
-function fakeIo(): { readonly io: CommandIo; out(): string; err(): string } {
+function fakeIo(): { readonly io: CommandIo; readonly out: () => string; readonly err: () => string } {
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   const text = (stream: PassThrough): string => String(stream.read() ?? '');

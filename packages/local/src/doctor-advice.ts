@@ -20,7 +20,7 @@ export interface Advice {
   readonly remedies: readonly Remedy[];
 }
 
-const ROOTLESS_CONTAINER: Remedy = {
+const CONTAINER: Remedy = {
   when: (facts) => facts.container,
   text: 'Start the container with --privileged, or run boxkite on the host. The default profiles of Docker and Podman forbid it.',
 };
@@ -38,7 +38,7 @@ const NAMESPACES: readonly Remedy[] = [
     when: (facts) => facts.sysctl.max_user_namespaces === '0',
     text: 'Allow user namespaces: sysctl -w user.max_user_namespaces=15000',
   },
-  ROOTLESS_CONTAINER,
+  CONTAINER,
   { text: 'Use a kernel built with CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS and CONFIG_UTS_NS.' },
 ];
 
@@ -58,20 +58,11 @@ const CGROUP: readonly Remedy[] = [
   { text: 'Mount the control groups writable: mount -t cgroup2 none /sys/fs/cgroup' },
 ];
 
-const KERNEL = (feature: string): readonly Remedy[] => [{ text: `Use a kernel with ${feature}.` }];
-
-/** By the names that the runner's probe uses. */
+/** By the names that the runner's probe uses, and by the steps at which it may give up. */
 export const ADVICE: Readonly<Record<string, Advice>> = {
-  user_namespace: {
-    title: 'user namespaces',
-    means: 'Root inside a sandbox is nobody outside.',
-    without: 'No sandbox can be made here.',
-    needed: true,
-    remedies: NAMESPACES,
-  },
-  namespaces: {
-    title: 'namespaces',
-    means: 'A sandbox has processes, mounts, network and host name of its own.',
+  root_file_system: {
+    title: 'namespaces and root file system',
+    means: 'A sandbox has processes, mounts and a network of its own, over a read-only system.',
     without: 'No sandbox can be made here.',
     needed: true,
     remedies: NAMESPACES,
@@ -87,8 +78,17 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
         when: (facts) => !facts.subordinateIds,
         text: 'Give yourself a range: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER',
       },
-      ROOTLESS_CONTAINER,
+      CONTAINER,
       { text: 'See that newuidmap and newgidmap are set-uid root or have their file capabilities.' },
+    ],
+  },
+  landlock: {
+    title: 'Landlock',
+    means: 'A second fence around files, should a mount be wrong.',
+    without: 'Sandboxes work; files are fenced by mounts alone, and `effective.landlock` is 0.',
+    needed: false,
+    remedies: [
+      { text: 'Use a kernel with CONFIG_SECURITY_LANDLOCK, 5.13 or newer, and with landlock in its lsm= list.' },
     ],
   },
   seccomp: {
@@ -96,16 +96,51 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     means: 'Commands reach only the system calls on a list.',
     without: 'No sandbox can be made here.',
     needed: true,
-    remedies: KERNEL('CONFIG_SECCOMP_FILTER'),
+    remedies: [{ text: 'Use a kernel with CONFIG_SECCOMP_FILTER.' }],
   },
-  landlock: {
-    title: 'Landlock',
-    means: 'A second fence around files, should a mount be wrong.',
-    without: 'Sandboxes work; files are fenced by mounts alone, and `effective.landlock` is 0.',
+  memory_limit: {
+    title: 'memory limit',
+    means: 'A command that takes too much memory ends, and nothing else does.',
+    without: 'Memory is not limited: `effective.memory.via` is `none`, and asking for a limit is refused.',
     needed: false,
-    remedies: KERNEL('CONFIG_SECURITY_LANDLOCK and `landlock` in its lsm= list (5.13 or newer)'),
+    remedies: CGROUP,
   },
-  proc: {
+  process_limit: {
+    title: 'process limit by control group',
+    means: 'A command that forks without end fills its own sandbox only.',
+    without: 'Processes are limited by RLIMIT_NPROC in a user namespace of their own instead.',
+    needed: false,
+    remedies: CGROUP,
+  },
+  cpu_limit: {
+    title: 'CPU rate',
+    means: 'A command gets no more than its share of the processors.',
+    without: 'The CPU rate is not limited: `effective.cpu.via` is `none`, and asking for one is refused.',
+    needed: false,
+    remedies: CGROUP,
+  },
+  cpu_time_limit: {
+    title: 'CPU time',
+    means: 'The CPU time of all processes of a command is measured, and can be limited.',
+    without: '`usage.cpu_ms` is null, and asking for `limits.cpu_ms` is refused.',
+    needed: false,
+    remedies: CGROUP,
+  },
+  memfd_noexec: {
+    title: 'no programs from memory',
+    means: 'An allow-list of programs can also keep a command from running one out of its memory.',
+    without: 'Sandboxes work; an allow-list that the kernel enforces falls back to a filter.',
+    needed: false,
+    remedies: [{ text: 'Use a kernel of 6.3 or newer.' }],
+  },
+  'user namespace': {
+    title: 'user namespaces',
+    means: 'Root inside a sandbox is nobody outside.',
+    without: 'No sandbox can be made here.',
+    needed: true,
+    remedies: NAMESPACES,
+  },
+  'mount proc': {
     title: 'a fresh /proc',
     means: "Commands see their own sandbox's processes only.",
     without: 'No sandbox can be made here.',
@@ -113,37 +148,9 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     remedies: [
       {
         when: (facts) => facts.container,
-        text: 'The container masks parts of /proc, so the kernel refuses a fresh one: start it with --security-opt systempaths=unconfined (Docker) or --security-opt unmask=ALL (Podman).',
+        text: 'The container masks parts of /proc, so that the kernel refuses a fresh one: start it with --security-opt systempaths=unconfined (Docker) or --security-opt unmask=ALL (Podman).',
       },
       { text: 'Unmount what is mounted below /proc.' },
     ],
-  },
-  memory: {
-    title: 'memory limit',
-    means: 'A command that takes too much memory ends, and nothing else does.',
-    without: 'Memory of commands is not limited: `effective.memory.via` is `none`, and asking for a limit is refused.',
-    needed: false,
-    remedies: CGROUP,
-  },
-  cpu: {
-    title: 'CPU limit',
-    means: 'A command gets no more than its share of the processors.',
-    without: 'CPU is not limited: `effective.cpu.via` is `none`, and asking for a rate is refused.',
-    needed: false,
-    remedies: CGROUP,
-  },
-  pids: {
-    title: 'process limit',
-    means: 'A command that forks without end fills its own sandbox only.',
-    without: 'No sandbox can be made here.',
-    needed: true,
-    remedies: CGROUP,
-  },
-  mounts: {
-    title: 'mounts',
-    means: 'Commands see a read-only system and nothing of your files.',
-    without: 'No sandbox can be made here.',
-    needed: true,
-    remedies: NAMESPACES,
   },
 };

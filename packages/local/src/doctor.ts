@@ -80,7 +80,7 @@ function failureLine(error: BoxkiteError, facts: MachineFacts): DoctorLine {
     status: 'missing',
     means: 'No sandbox can be made here.',
     detail: error.message,
-    remedy: remedyFor(step, facts) ?? remedyFor('user_namespace', facts) ?? error.hint,
+    remedy: remedyFor(step, facts) ?? remedyFor('user namespace', facts) ?? error.hint,
   };
 }
 

@@ -1,6 +1,6 @@
 /** What every command finds in its environment, whoever started it; nothing of the caller's own is in it. */
 export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
-  PATH: '/usr/local/bin:/usr/bin:/bin',
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/workspace',
   USER: 'sandbox',
   LOGNAME: 'sandbox',

@@ -10,6 +10,9 @@ import type { PrivateRunner } from './private-runner.ts';
 /** Whether a call may be sent again when its connection ended before the answer. */
 type Repeat = 'repeatable' | 'once';
 
+/** The most that the agent allows: what is unpacked here is bounded by the inodes and bytes of the sandbox itself. */
+const ARCHIVE_LIMITS = { maxEntries: 1_000_000, maxDepth: 256 } as const;
+
 /** `FilesPort` over the runner's `file` operation. */
 export class LazyFiles implements FilesPort {
   readonly #runner: PrivateRunner;
@@ -78,12 +81,14 @@ export class LazyFiles implements FilesPort {
 
   async unpack(path: string, tar: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void> {
     const full = absolutePath(path);
-    await this.#call(full, 'once', signal, (client) => client.unpack(full, tar, { signal }));
+    await this.#call(full, 'once', signal, (client) =>
+      client.archiveIn(full, tar, { createParents: true, ...ARCHIVE_LIMITS, signal }),
+    );
   }
 
   async *pack(path: string, signal?: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
     const full = absolutePath(path);
-    yield* this.#iterate(full, signal, (client) => client.pack(full, { signal }));
+    yield* this.#iterate(full, signal, (client) => client.archiveOut(full, { signal }));
   }
 
   /** Ends the connection; later calls are refused. */

@@ -20,8 +20,8 @@ export interface TreeEntry {
 }
 
 const OPEN_DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-/** Each level of the walk holds a descriptor. */
-const MAX_DEPTH = 512;
+/** Each level of the walk holds a descriptor, and the file agent unpacks no more than 256 names in one path. */
+const MAX_DEPTH = 255;
 
 /** Turns a failed system call of the walk into an error that names the caller's own path. */
 export function unreadable(path: string, error: unknown): BoxkiteError {

@@ -17,7 +17,7 @@ const ok = (name: string) => ({ name, status: 'works' as const, detail: '' });
 const missing = (name: string) => ({ name, status: 'missing' as const, detail: 'it was refused' });
 
 test('a machine where all works says so', () => {
-  const report = reportOf({ mode: 'root', layers: [ok('seccomp'), ok('memory')] }, facts);
+  const report = reportOf({ mode: 'root', layers: [ok('seccomp'), ok('memory_limit')] }, facts);
   expect(report.sandboxes).toBe(true);
   expect(report.lines.every(({ remedy }) => remedy === null)).toBe(true);
   expect(formatReport(report)).toContain('Sandboxes work here, as root');
@@ -25,21 +25,23 @@ test('a machine where all works says so', () => {
 
 test('a missing needed layer means no sandboxes; one that is not needed does not', () => {
   expect(reportOf({ mode: 'one_id', layers: [missing('seccomp')] }, facts).sandboxes).toBe(false);
-  expect(reportOf({ mode: 'one_id', layers: [missing('landlock'), missing('memory')] }, facts).sandboxes).toBe(true);
+  expect(reportOf({ mode: 'one_id', layers: [missing('landlock'), missing('memory_limit')] }, facts).sandboxes).toBe(
+    true,
+  );
 });
 
 test.each([
   ['id_range', facts, 'apt-get install uidmap'],
   ['id_range', { ...facts, newuidmap: true }, 'usermod --add-subuids'],
-  ['memory', facts, 'Delegate=yes'],
-  ['memory', { ...facts, container: true }, '--cgroupns=private'],
-  ['proc', { ...facts, container: true }, 'systempaths=unconfined'],
+  ['memory_limit', facts, 'Delegate=yes'],
+  ['memory_limit', { ...facts, container: true }, '--cgroupns=private'],
+  ['mount proc', { ...facts, container: true }, 'systempaths=unconfined'],
   [
-    'user_namespace',
+    'user namespace',
     { ...facts, sysctl: { ...facts.sysctl, unprivileged_userns_clone: '0' } },
     'unprivileged_userns_clone=1',
   ],
-  ['user_namespace', { ...facts, sysctl: { ...facts.sysctl, apparmor_restrict_unprivileged_userns: '1' } }, 'apparmor'],
+  ['user namespace', { ...facts, sysctl: { ...facts.sysctl, apparmor_restrict_unprivileged_userns: '1' } }, 'apparmor'],
 ] as const)('%s: the remedy fits the machine', (name, machine, text) => {
   const report = reportOf({ mode: 'one_id', layers: [missing(name)] }, machine);
   expect(report.lines[0]?.remedy).toContain(text);
