@@ -1,21 +1,31 @@
 import type { Socket } from 'node:net';
 import { AnswerStream } from './answer-stream.ts';
+import {
+  type ArchiveInOptions,
+  type ArchiveInResult,
+  type ArchiveOutEnd,
+  decodeArchiveIn,
+  decodeArchiveOut,
+  encodeArchiveIn,
+} from './archive.ts';
 import { ask, type Request } from './calls.ts';
 import { FileConnection } from './connection.ts';
 import { decodeEntries, decodeStat, decodeStatAndTarget } from './decode.ts';
 import { dataChunk, frameTypes } from './frames.ts';
 import { encodePayload, type PathLike, PayloadReader, RawBytes } from './payload.ts';
 import { FileReading } from './reading.ts';
-import type {
-  CallOptions,
-  FileEntry,
-  FileStat,
-  ListEnd,
-  ListOptions,
-  ReadOptions,
-  WriteOptions,
-} from './types.ts';
+import {
+  decodeSearch,
+  decodeSearchEnd,
+  encodeSearch,
+  type SearchEnd,
+  type SearchOptions,
+  type SearchRecord,
+} from './search.ts';
+import type { CallOptions, FileEntry, FileStat, ListEnd, ListOptions, ReadOptions, WriteOptions } from './types.ts';
 import { type ByteSource, upload } from './upload.ts';
+import { encodeTree, encodeWalk, type TreeOptions, type WalkEnd, type WalkOptions } from './walk.ts';
+import { decodeEvents, type FileEvent } from './watch.ts';
 
 const wholeFile = 0xffff_ffff_ffff_ffffn;
 const keepMode = 0xffff_ffff;
@@ -115,6 +125,57 @@ export class FileAgentClient implements Disposable {
     await this.#ask(frameTypes.symlink, 0, encodePayload(target, path), options);
   }
 
+  /** Entries of a tree, directories before what they contain, in byte order; no link is followed. */
+  async *walk(path: PathLike, options: WalkOptions = {}): AsyncGenerator<FileEntry, WalkEnd> {
+    const request = { type: frameTypes.walk, ...encodeWalk(path, options) };
+    const reader = new PayloadReader(yield* this.#records(request, options, decodeEntries));
+    const more = reader.u8() === 1;
+    const cursor = reader.bytes();
+    const skipped = reader.u64();
+    return more ? { cursor, skipped } : { skipped };
+  }
+
+  /** Lines of a file or tree that match; a pattern that is none rejects with the code `pattern`. */
+  async *search(path: PathLike, pattern: string, options: SearchOptions = {}): AsyncGenerator<SearchRecord, SearchEnd> {
+    const request = { type: frameTypes.search, ...encodeSearch(path, pattern, options) };
+    return decodeSearchEnd(yield* this.#records(request, options, decodeSearch));
+  }
+
+  /** Watches a directory, recursively if asked for. Resolves when the watch is in place; leaving the iteration ends it. */
+  async watch(
+    path: PathLike,
+    options: CallOptions & { readonly recursive?: boolean } = {},
+  ): Promise<AsyncGenerator<FileEvent, void>> {
+    const request = { type: frameTypes.watch, flags: bits(options.recursive), payload: encodePayload(path) };
+    const stream = new AnswerStream(this.#connection, request, options.signal);
+    await stream.meta();
+    return events(stream);
+  }
+
+  /** Unpacks a tar stream into a directory, which is made if it is missing: all of it, or nothing. */
+  async archiveIn(path: PathLike, archive: ByteSource, options: ArchiveInOptions = {}): Promise<ArchiveInResult> {
+    const request = { type: frameTypes.archiveIn, ...encodeArchiveIn(path, options) };
+    return decodeArchiveIn(await upload(this.#connection, request, archive, options.signal));
+  }
+
+  /** A file or tree as a tar stream; returns what it contains. Hidden files are included. */
+  async *archiveOut(
+    path: PathLike,
+    options: Pick<TreeOptions, 'signal' | 'maxDepth' | 'include' | 'exclude'> = {},
+  ): AsyncGenerator<Uint8Array, ArchiveOutEnd> {
+    const payload = Buffer.concat([encodePayload(path), encodeTree(options)]);
+    const request = { type: frameTypes.archiveOut, flags: 0, payload };
+    return decodeArchiveOut(yield* this.#records(request, options, (piece) => [piece]));
+  }
+
+  /** The SHA-256 of a regular file and the bytes it was made of. */
+  async hash(path: PathLike, options: CallOptions = {}): Promise<{ readonly sha256: string; readonly size: number }> {
+    const answer = await this.#ask(frameTypes.hash, 0, encodePayload(path, { u8: 1 }), options);
+    const reader = new PayloadReader(answer);
+    const size = reader.u64();
+    return { size, sha256: reader.bytes().toString('hex') };
+  }
+
   /** Ends the connection; the agent cancels what is in flight. */
   close(): void {
     this.#connection.close();
@@ -141,6 +202,14 @@ export class FileAgentClient implements Disposable {
     } finally {
       stream.close();
     }
+  }
+}
+
+async function* events(stream: AnswerStream): AsyncGenerator<FileEvent, void> {
+  try {
+    for (let batch = await stream.next(); batch !== undefined; batch = await stream.next()) yield* decodeEvents(batch);
+  } finally {
+    stream.close();
   }
 }
 

@@ -6,8 +6,8 @@ export const headerBytes = 12;
 export const maxPayload = (1 << 20) + (64 << 10);
 /** The payload of the DATA frames that this client sends, in bytes. */
 export const dataChunk = 256 << 10;
-/** Stream bytes that either side may send on a call before it gets credit. */
-export const initialWindow = 4 << 20;
+/** Stream bytes that the agent takes on a call before its first GRANT. */
+export const initialGrant = 1 << 20;
 /** Consumed stream bytes after which this client gives credit. */
 export const creditStep = 1 << 20;
 

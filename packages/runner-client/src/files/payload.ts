@@ -1,7 +1,12 @@
 /** Bytes or text; text is sent as UTF-8. Paths are bytes: one that is no UTF-8 is given as a Uint8Array. */
 export type PathLike = string | Uint8Array;
 
-type Field = { readonly u8: number } | { readonly u32: number } | { readonly u64: number | bigint } | PathLike | RawBytes;
+type Field =
+  | { readonly u8: number }
+  | { readonly u32: number }
+  | { readonly u64: number | bigint }
+  | PathLike
+  | RawBytes;
 
 /** Bytes that are put into a payload without a length before them. */
 export class RawBytes {

@@ -1,6 +1,6 @@
 import { type Request, withCall } from './calls.ts';
 import type { FileConnection } from './connection.ts';
-import { dataChunk, frameTypes, initialWindow } from './frames.ts';
+import { dataChunk, frameTypes, initialGrant } from './frames.ts';
 
 /** Bytes to send: all at once, or piece by piece. */
 export type ByteSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
@@ -26,7 +26,7 @@ export async function upload(
 class Upload {
   id: () => number = () => 0;
   readonly #connection: FileConnection;
-  #granted = initialWindow;
+  #granted = initialGrant;
   #over = false;
   #wake: (() => void) | undefined;
 
