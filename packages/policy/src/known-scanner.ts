@@ -155,7 +155,10 @@ export class KnownScanner {
     this.#count = count;
   }
 
-  /** Whether the filter can judge all that begins at `index`, the start of the state, and going there is progress. */
+  /**
+   * Whether the filter can judge all that begins at `index`, the start of the state, and going there is progress: not
+   * back over a line break, at which it would stop again.
+   */
   #canSkipFrom(index: number): boolean {
     const start = this.#base + index;
     if (start <= this.#lastBreak || start <= this.#entry || index + FILTER_WINDOW > this.#length) return false;

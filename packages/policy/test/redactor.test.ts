@@ -103,6 +103,20 @@ describe('redactor', { timeout: 30_000 + RUNS * 20 }, () => {
     );
   });
 
+  it('finds a form broken once or twice near its beginning, wherever it stands in a long piece', () => {
+    const known = new KnownValues({ KEY: 'q7Zk9-pW2x' });
+    const form = 'q7Zk9-pW2x';
+    for (let before = 0; before < 12; before += 1) {
+      for (let one = 1; one < form.length; one += 1) {
+        for (let two = one; two < form.length; two += 1) {
+          const broken = `${form.slice(0, one)}\n  ${form.slice(one, two)}\r\n${form.slice(two)}`;
+          const [start, end] = ['the end of it'.slice(12 - before), ' and then more of the same text'.repeat(2)];
+          expect(redact(known, start + broken + end)).toBe(start + PLACEHOLDER + end);
+        }
+      }
+    }
+  });
+
   it('hides exactly the union of all occurrences, wherever the text is cut', () => {
     const secrets = fc.uniqueArray(word('aAb1', 6, 12), { minLength: 1, maxLength: 4 });
     fc.assert(
