@@ -30,6 +30,8 @@ class Handover {
   start(frame: Buffer): void {
     this.#socket.on('error', this.#failed);
     this.#socket.on('close', this.#closed);
+    // Alone where the socket allows half-open connections.
+    this.#socket.on('end', this.#closed);
     // Not `data`: taking that listener away would leave the socket paused for its next owner.
     this.#socket.on('readable', this.#read);
     this.#socket.write(frame);
@@ -71,6 +73,7 @@ class Handover {
     this.#socket.off('readable', this.#read);
     this.#socket.off('error', this.#failed);
     this.#socket.off('close', this.#closed);
+    this.#socket.off('end', this.#closed);
   }
 }
 

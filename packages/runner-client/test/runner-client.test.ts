@@ -1,8 +1,9 @@
 import { Buffer } from 'node:buffer';
+import { createConnection } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { RunnerExecution } from '../src/index.ts';
+import { RunnerClient, type RunnerExecution } from '../src/index.ts';
 import { collect, failureOf } from './support/collect.ts';
 import { type FakePeer, FakeRunner, type Frame, obliging } from './support/fake-runner.ts';
 import { encodeFrame, outputFrame, rawFrame, sampleEffective, sampleEnded, sampleError } from './support/layouts.ts';
@@ -765,6 +766,14 @@ describe('files', () => {
     });
     expect(String(await first)).toBe('greeting');
     socket.destroy();
+  });
+
+  it('fail at the end of a half-open connection', async () => {
+    await using runner = await FakeRunner.start((peer) => peer.socket.end());
+    const socket = createConnection({ path: runner.path, allowHalfOpen: true });
+    const client = new RunnerClient(await runner.connect(), { connect: () => Promise.resolve(socket) });
+    expect(await failureOf(client.connectFiles(1n, 'commands'))).toMatchObject({ code: 'runner_lost' });
+    await client.close();
   });
 
   it('fail with the runner’s error, a broken answer, or a closed connection', async () => {
