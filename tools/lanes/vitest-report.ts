@@ -42,7 +42,8 @@ export function readVitestReport(run: VitestRun, text: string | undefined): Outc
     }
   }
   // Unhandled errors, no test files, a crash: vitest's status says so and no test does.
-  if (status !== 0 && failed.length === 0) failed.push({ lane, test: `vitest ended with status ${status}` });
+  const how = status === 124 ? 'took too long and was stopped' : `ended with status ${status}`;
+  if (status !== 0 && failed.length === 0) failed.push({ lane, test: `vitest ${how}` });
   if (status === 0 && passed === 0) failed.push({ lane, test: 'vitest: no test ran' });
   return { passed, failed, skipped };
 }
