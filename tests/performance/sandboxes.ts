@@ -1,7 +1,7 @@
 /** The measured side's sandboxes: at the runner's own socket, and as the SDK makes them. */
 import type { ExecRecord, ExecRequest, SandboxPort, SandboxProvider, SandboxSpec } from '@boxkite/protocol';
 import { startRunner, type TestRunner, type TestSandbox } from '@boxkite/testing';
-import { createLocalProvider } from 'boxkite/local';
+import { openProduct } from '../../tools/demo/providers.ts';
 
 /** Calls with sandboxes of a runner that ends afterwards. */
 export async function withRunner<Result>(
@@ -16,7 +16,7 @@ export async function withRunner<Result>(
 
 /** Calls with the product's provider, closed afterwards. */
 export async function withProvider<Result>(use: (provider: SandboxProvider) => Promise<Result>): Promise<Result> {
-  const provider = createLocalProvider();
+  const provider = openProduct();
   try {
     return await use(provider);
   } finally {
@@ -40,7 +40,7 @@ export async function withSandbox<Result>(
 }
 
 /** Runs a command that must exit with 0, its output unread by anybody but the loop. */
-export async function runInside(sandbox: SandboxPort, request: ExecRequest): Promise<ExecRecord> {
+export async function runInside(sandbox: Pick<SandboxPort, 'exec'>, request: ExecRequest): Promise<ExecRecord> {
   let record: ExecRecord | undefined;
   for await (const event of await sandbox.exec(request)) if (event.type === 'ended') record = event.record;
   if (record?.exit_code !== 0)

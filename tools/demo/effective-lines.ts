@@ -1,7 +1,8 @@
 /** The effective isolation in words, for people; pure. */
 import type { Effective, LimitVia } from '@boxkite/protocol';
 
-const VIA: Readonly<Record<LimitVia, string>> = {
+/** What enforces a limit, in words. */
+export const VIA: Readonly<Record<LimitVia, string>> = {
   cgroup_v1: 'cgroup v1',
   cgroup_v2: 'cgroup v2',
   container: "the container's own limit",

@@ -13,7 +13,7 @@ import { DemoFailure } from './failure.ts';
 import { makeOffenders } from './offenders.ts';
 import { showOffender } from './offenders-stage.ts';
 import { parseProblems } from './problems.ts';
-import { buildProgram, type Program } from './program.ts';
+import { buildProgram, type Program, STANDARD_LIBRARY_ALONE } from './program.ts';
 import { commonEffective, runPrograms, showPrograms, WIDTH } from './programs-stage.ts';
 import { openProduct } from './providers.ts';
 import { PYTHON } from './run-sandboxed.ts';
@@ -22,6 +22,9 @@ import { openTargets } from './targets.ts';
 
 const FIELDS_HINT =
   'Each line is a JSON object with the strings task_id, prompt, canonical_solution, test, entry_point.';
+
+/** A twin without its mounts still has the five roots, `/tmp` among them, so the canary lies elsewhere. */
+const CANARY_PARENT = '/var/tmp';
 
 const CACHE = cacheDirectory(process.env['XDG_CACHE_HOME']);
 
@@ -56,8 +59,9 @@ async function loadPrograms(file: string | undefined, screen: Screen): Promise<r
   const text = file === undefined ? await loadHumanEval(CACHE, (line) => screen.line(line)) : await readOwnFile(file);
   const { problems, bad } = parseProblems(text);
   for (const { line, reason } of bad) screen.wrapped(`${screen.paint('red', 'skipped')} line ${line}: ${reason}`, 4);
+  const options = file === undefined ? STANDARD_LIBRARY_ALONE : [];
   if (problems.length === 0) throw new DemoFailure(`${file ?? 'the data set'} holds no program to run`, FIELDS_HINT);
-  return problems.map((problem) => buildProgram(problem, randomBytes(8).toString('hex')));
+  return problems.map((problem) => buildProgram(problem, randomBytes(8).toString('hex'), options));
 }
 
 async function showMachine(
@@ -69,7 +73,10 @@ async function showMachine(
   const directory = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'boxkite-demo-'));
   try {
     screen.line(
-      screen.paint('bold', `${programs.length} programs, each in a fresh sandbox of its own, ${WIDTH} at once`),
+      screen.paint(
+        'bold',
+        `${count(programs.length, 'program')}, each in a fresh sandbox of its own, ${WIDTH} at once`,
+      ),
     );
     const result = await runPrograms(programs, provider, directory, screen, signal);
     showPrograms(result, screen);
@@ -81,14 +88,15 @@ async function showMachine(
         `  ${common.same ? 'the same in each of them' : screen.paint('red', 'NOT the same in each of them')}`,
       );
     }
-    return common?.same === true && result.runs.every((run) => run.passed);
+    const held = common !== undefined && Object.values(common.effective.layers).every((refused) => refused);
+    return common?.same === true && held && result.runs.every((run) => run.passed);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
 }
 
 async function showOffenders(provider: SandboxProvider, screen: Screen, signal: AbortSignal): Promise<boolean> {
-  await using targets = await openTargets(CACHE);
+  await using targets = await openTargets(CANARY_PARENT);
   let good = true;
   for (const offender of makeOffenders(targets))
     good = (await showOffender(offender, provider, screen, signal)) && good;
@@ -116,6 +124,10 @@ async function demo(screen: Screen, signal: AbortSignal): Promise<boolean> {
   }
 }
 
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
+}
+
 function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const hint = 'hint' in error && typeof error.hint === 'string' ? `\n  ${error.hint}` : '';
@@ -125,6 +137,11 @@ function explain(error: unknown): string {
 const interrupt = new AbortController();
 process.once('SIGINT', () => interrupt.abort());
 process.once('SIGTERM', () => interrupt.abort());
+process.stdout.on('error', (error: Error) => {
+  // The reader of a pipe went away (`| head`): end in order, so that nothing stays behind.
+  if (!('code' in error) || error.code !== 'EPIPE') throw error;
+  interrupt.abort();
+});
 const screen = new Screen(process.stdout, process.env['NO_COLOR']);
 try {
   process.exitCode = (await demo(screen, interrupt.signal)) ? 0 : 1;

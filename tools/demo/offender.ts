@@ -1,6 +1,6 @@
 /** What the three offenders have in common: how one is described, run and judged. */
 import { readdir, readFile } from 'node:fs/promises';
-import type { Effective, SandboxPort, SandboxProvider, SandboxSpec } from '@boxkite/protocol';
+import type { Effective, ExecRequest, SandboxPort, SandboxSpec } from '@boxkite/protocol';
 
 /** Layers that the weakened runner can leave out, one flag each. */
 export type WeakenedLayer = 'mounts' | 'user' | 'proc' | 'net' | 'pids' | 'seccomp' | 'landlock' | 'caps' | 'memory';
@@ -13,6 +13,17 @@ export interface Attempt {
   readonly succeeded: boolean;
   /** What the kernel answered, or what was obtained. */
   readonly observed: string;
+  /** Why even the twin can't show this attempt to succeed; absent where it must. */
+  readonly alsoStoppedBy?: string | undefined;
+}
+
+/** What an offender needs of a sandbox; the twin's have nothing else. */
+export type OffenderSandbox = Pick<SandboxPort, 'effective' | 'exec' | 'destroy'>;
+
+/** Makes them. */
+export interface OffenderProvider {
+  create(spec: SandboxSpec, signal?: AbortSignal): Promise<OffenderSandbox>;
+  close(): Promise<void>;
 }
 
 /** The outcome of one offender in one kind of sandbox. */
@@ -29,26 +40,31 @@ export interface Offender {
   /** What the twin leaves out, so that the same program succeeds. */
   readonly weakened: readonly WeakenedLayer[];
   readonly spec: SandboxSpec;
+  /** A command of another sandbox that runs meanwhile, for something to look at. */
+  readonly neighbour?: ExecRequest | undefined;
   /** What is in force against it, from what was measured. */
   readonly wall: (effective: Effective) => string;
   /** Runs it; the marker is among its arguments, so that its processes can be found from outside. */
-  readonly run: (sandbox: SandboxPort, marker: string, signal: AbortSignal) => Promise<readonly Attempt[]>;
+  readonly run: (sandbox: OffenderSandbox, marker: string, signal: AbortSignal) => Promise<readonly Attempt[]>;
 }
 
 /** Runs an offender in a fresh sandbox and destroys that sandbox. */
 export async function runOffender(
-  provider: SandboxProvider,
+  provider: OffenderProvider,
   offender: Offender,
   marker: string,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const sandbox = await provider.create(offender.spec, signal);
-  let attempts: readonly Attempt[];
-  try {
-    attempts = await offender.run(sandbox, marker, signal);
-  } finally {
-    await sandbox.destroy();
+  await using stack = new AsyncDisposableStack();
+  if (offender.neighbour !== undefined) {
+    const neighbour = await provider.create({}, signal);
+    stack.defer(async () => await neighbour.destroy());
+    await neighbour.exec(offender.neighbour, signal);
   }
+  const sandbox = await provider.create(offender.spec, signal);
+  stack.defer(async () => await sandbox.destroy());
+  const attempts = await offender.run(sandbox, marker, signal);
+  await stack.disposeAsync();
   return { attempts, effective: sandbox.effective, leftAlive: await countProcesses(marker) };
 }
 

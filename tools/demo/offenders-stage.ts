@@ -1,7 +1,6 @@
 /** The second half of the demo: three programs that misbehave, stopped; and the twin in which they are not. */
 import { randomUUID } from 'node:crypto';
-import type { SandboxProvider } from '@boxkite/protocol';
-import type { Attempt, Offender, Outcome } from './offender.ts';
+import type { Attempt, Offender, OffenderProvider, Outcome } from './offender.ts';
 import { runOffender } from './offender.ts';
 import { openTwin } from './providers.ts';
 import type { Screen } from './screen.ts';
@@ -9,7 +8,7 @@ import type { Screen } from './screen.ts';
 /** Runs and shows one offender, in the product and in its twin. Resolves to whether both went as they must. */
 export async function showOffender(
   offender: Offender,
-  provider: SandboxProvider,
+  provider: OffenderProvider,
   screen: Screen,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -23,7 +22,8 @@ export async function showOffender(
   );
 
   const twin = await runInTwin(offender, signal);
-  const succeeded = twin.attempts.every((attempt) => attempt.succeeded) && twin.leftAlive === 0;
+  const succeeded =
+    twin.attempts.every((attempt) => attempt.succeeded || attempt.alsoStoppedBy !== undefined) && twin.leftAlive === 0;
   screen.wrapped(`  The same program in the weakened twin (without ${offender.weakened.join(', ')}):`, 4);
   showAttempts(twin.attempts, true, screen);
   const words = succeeded
@@ -43,8 +43,11 @@ async function runInTwin(offender: Offender, signal: AbortSignal): Promise<Outco
 }
 
 function showAttempts(attempts: readonly Attempt[], wanted: boolean, screen: Screen): void {
-  for (const attempt of attempts)
-    screen.wrapped(`  ${verdict(attempt.succeeded === wanted, '-', screen)} ${attempt.what}: ${attempt.observed}`, 6);
+  for (const { what, observed, succeeded, alsoStoppedBy } of attempts) {
+    const excused = wanted && !succeeded && alsoStoppedBy !== undefined;
+    const reason = excused ? `; here by ${alsoStoppedBy}` : '';
+    screen.wrapped(`  ${verdict(succeeded === wanted || excused, '-', screen)} ${what}: ${observed}${reason}`, 6);
+  }
 }
 
 function verdict(good: boolean, text: string, screen: Screen): string {

@@ -1,7 +1,8 @@
 /** The three programs that misbehave on purpose. */
 import { readFile } from 'node:fs/promises';
-import type { Effective, SandboxPort } from '@boxkite/protocol';
-import type { Attempt, Offender } from './offender.ts';
+import type { Effective } from '@boxkite/protocol';
+import { VIA } from './effective-lines.ts';
+import type { Attempt, Offender, OffenderSandbox } from './offender.ts';
 import { collect, PYTHON } from './run-sandboxed.ts';
 import type { Targets } from './targets.ts';
 
@@ -10,6 +11,9 @@ export const FORK_CAP = 64;
 
 /** Where the demo ends the forking one when nothing else does. */
 export const FORK_CEILING = 4 * FORK_CAP;
+
+/** A twin without its mounts has no workspace, so an offender runs in the root directory of both. */
+const CWD = '/';
 
 const OFFENDER_TIMEOUT_MS = 20_000;
 
@@ -30,14 +34,25 @@ function secretReader(targets: Targets): Offender {
     title: "reads the caller's files and the environments of others",
     weakened: ['mounts', 'user', 'proc', 'caps', 'landlock'],
     spec: {},
+    neighbour: { argv: ['/bin/sleep', '60'], cwd: CWD, env: { [targets.neighbourVariable]: targets.neighbourSecret } },
     wall: (effective) =>
       `own ${namespaces(effective, ['mnt', 'pid', 'user'])} namespaces; uid ${effective.user.uid} ` +
-      `(${effective.user.host_uid} outside); no capability: ${noCapability(effective)}`,
+      `(${effective.user.host_uid} outside); ${capabilities(effective)}`,
     run: async (sandbox, marker, signal) => {
-      const lines = await runLines(sandbox, signal, 'read-secrets.py', [targets.canaryPath, targets.variable, marker]);
+      const lines = await runLines(sandbox, signal, 'read-secrets.py', [
+        targets.canaryPath,
+        targets.variable,
+        targets.neighbourVariable,
+        marker,
+      ]);
       return [
         judge(lines, 'file', '0600 file of the caller', targets.fileSecret),
-        judge(lines, 'environments', 'environments in /proc', targets.environmentSecret),
+        {
+          ...judge(lines, targets.variable, 'environment of a process of the caller', targets.environmentSecret),
+          alsoStoppedBy:
+            process.getuid?.() === 0 ? undefined : 'user namespaces, which no twin of a user can do without',
+        },
+        judge(lines, targets.neighbourVariable, "environment of another sandbox's command", targets.neighbourSecret),
       ];
     },
   };
@@ -69,11 +84,11 @@ function forker(): Offender {
     weakened: ['pids'],
     spec: { pids: FORK_CAP },
     wall: (effective) =>
-      `at most ${effective.processes.max ?? 'any number of'} processes, by ${effective.processes.via}`,
+      `at most ${effective.processes.max ?? 'any number of'} processes, by ${VIA[effective.processes.via]}`,
     run: async (sandbox, marker, signal) => {
       const source = await programSource('fork-without-end.py');
       const argv = [PYTHON, '-c', source, String(FORK_CEILING), marker];
-      const handle = await sandbox.exec({ argv, timeout_ms: OFFENDER_TIMEOUT_MS }, signal);
+      const handle = await sandbox.exec({ argv, cwd: CWD, timeout_ms: OFFENDER_TIMEOUT_MS }, signal);
       // It never ends by itself: its first line says where it got to, then the demo ends it.
       let said = '';
       let killing: Promise<void> | undefined;
@@ -94,19 +109,19 @@ function judgeForks(said: string): Attempt {
   const errno = fields.get('errno');
   const observed =
     typeof errno === 'string'
-      ? `fork ${forks + 1}: ${errno}`
-      : `${Number.isNaN(forks) ? said : `${forks} forks`}, ended by the demo`;
-  return { what: 'fork', succeeded: forks >= FORK_CEILING && errno === null, observed };
+      ? `number ${forks + 1} refused with ${errno}`
+      : `${Number.isNaN(forks) ? said : `${forks} succeeded`}, ended by the demo`;
+  return { what: 'forks', succeeded: forks >= FORK_CEILING && errno === null, observed };
 }
 
 async function runLines(
-  sandbox: SandboxPort,
+  sandbox: OffenderSandbox,
   signal: AbortSignal,
   file: string,
   args: readonly string[],
 ): Promise<readonly Line[]> {
   const argv = [PYTHON, '-c', await programSource(file), ...args];
-  const handle = await sandbox.exec({ argv, timeout_ms: OFFENDER_TIMEOUT_MS }, signal);
+  const handle = await sandbox.exec({ argv, cwd: CWD, timeout_ms: OFFENDER_TIMEOUT_MS }, signal);
   const { stdout, stderr, record } = await collect(handle);
   if (record.exit_code !== 0) throw new TypeError(`${file} ended as ${record.end} ${record.exit_code}: ${stderr}`);
   return stdout.trim().split('\n').map(parseLine);
@@ -144,6 +159,7 @@ function namespaces(effective: Effective, names: readonly (keyof Effective['name
   return own.length === 0 ? 'no' : own.join(', ');
 }
 
-function noCapability(effective: Effective): string {
-  return Object.values(effective.capabilities).every((set) => /^0*$/.test(set)) ? 'yes' : 'NO';
+function capabilities(effective: Effective): string {
+  const none = Object.values(effective.capabilities).every((set) => /^0*$/.test(set));
+  return none ? 'no capability' : 'capabilities held';
 }

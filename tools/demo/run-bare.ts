@@ -28,7 +28,7 @@ export async function prepareBare(programs: readonly Program[], directory: strin
 /** Runs a program by Python. Resolves to whether it passed. */
 export async function runBare({ program, path }: BareProgram): Promise<boolean> {
   return await new Promise((resolve, reject) => {
-    const child = spawn(PYTHON, [path], {
+    const child = spawn(PYTHON, [...program.pythonOptions, path], {
       cwd: '/',
       env: ENVIRONMENT,
       stdio: ['ignore', 'pipe', 'pipe'],

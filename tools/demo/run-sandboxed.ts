@@ -48,7 +48,10 @@ export async function runSandboxed(
   try {
     await sandbox.files.write('program.py', program.source, undefined, signal);
     called = performance.now();
-    const handle = await sandbox.exec({ argv: [PYTHON, 'program.py'], timeout_ms: PROGRAM_TIMEOUT_MS }, signal);
+    const handle = await sandbox.exec(
+      { argv: [PYTHON, ...program.pythonOptions, 'program.py'], timeout_ms: PROGRAM_TIMEOUT_MS },
+      signal,
+    );
     collected = await collect(handle);
   } finally {
     ended = performance.now();

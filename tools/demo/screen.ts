@@ -86,12 +86,12 @@ function pad(cell: string, width: number, right: boolean): string {
   return right ? blanks + cell : cell + blanks;
 }
 
-/** Breaks text at blanks; escape sequences take no room. */
+/** Breaks text at single blanks; runs of blanks are kept, and escape sequences take no room. */
 export function wrap(text: string, width: number, indent: number): readonly string[] {
   const lines: string[] = [];
   let line = '';
   const lead = /^ */.exec(text)?.[0] ?? '';
-  for (const word of text.trim().split(/\s+/)) {
+  for (const word of text.trim().split(/(?<! ) (?! )/)) {
     const start = lines.length === 0 ? lead : ' '.repeat(indent);
     const next = line === '' ? start + word : `${line} ${word}`;
     if (line !== '' && stripVTControlCharacters(next).length > width) {

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 
@@ -14,6 +14,9 @@ export interface Targets extends AsyncDisposable {
   /** A live process of the caller has `environmentSecret` in this variable. */
   readonly variable: string;
   readonly environmentSecret: string;
+  /** A command of another sandbox has `neighbourSecret` in this variable. */
+  readonly neighbourVariable: string;
+  readonly neighbourSecret: string;
   /** TCP listener on 127.0.0.1 that greets everybody. */
   readonly port: number;
   /** Abstract Unix socket that greets everybody, without the leading NUL. */
@@ -21,22 +24,26 @@ export interface Targets extends AsyncDisposable {
   readonly greeting: string;
 }
 
-/** Makes the targets. The directory is made where missing; it must be one that the caller alone can enter. */
+/** Makes the targets; the directory that holds the file is made below `parent`, for the caller alone. */
 export async function openTargets(parent: string): Promise<Targets> {
   await using stack = new AsyncDisposableStack();
   const token = (): string => randomBytes(16).toString('hex');
   const fileSecret = token();
   const environmentSecret = token();
+  const neighbourSecret = token();
   const greeting = token();
   const variable = 'BOXKITE_DEMO_CANARY';
 
-  await mkdir(parent, { recursive: true, mode: 0o700 });
-  const directory = await mkdtemp(join(parent, 'canary-'));
+  const directory = await mkdtemp(join(parent, 'boxkite-canary-'));
   stack.defer(async () => await rm(directory, { recursive: true, force: true }));
   const canaryPath = join(directory, 'canary');
   await writeFile(canaryPath, `${fileSecret}\n`, { mode: 0o600 });
 
-  const witness = spawn('/bin/sleep', ['600'], { env: { [variable]: environmentSecret }, stdio: 'ignore' });
+  // It ends at the end of its input, so with the demo, however that ends.
+  const witness = spawn('/bin/cat', [], {
+    env: { [variable]: environmentSecret },
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
   await once(witness, 'spawn');
   stack.defer(async () => await end(witness));
 
@@ -52,6 +59,8 @@ export async function openTargets(parent: string): Promise<Targets> {
     fileSecret,
     variable,
     environmentSecret,
+    neighbourVariable: 'BOXKITE_DEMO_NEIGHBOUR',
+    neighbourSecret,
     port: address.port,
     abstractName,
     greeting,

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { loadHumanEval } from '../../../tools/demo/dataset.ts';
 import { inParallel } from '../../../tools/demo/parallel.ts';
 import { parseProblems } from '../../../tools/demo/problems.ts';
-import { buildProgram } from '../../../tools/demo/program.ts';
+import { buildProgram, STANDARD_LIBRARY_ALONE } from '../../../tools/demo/program.ts';
 import { WIDTH } from '../../../tools/demo/programs-stage.ts';
 import { prepareBare, runBare } from '../../../tools/demo/run-bare.ts';
 import { PYTHON, runSandboxed } from '../../../tools/demo/run-sandboxed.ts';
@@ -18,14 +18,14 @@ export const programs: Row = {
   name: 'programs',
   source: 'tests/performance/rows/programs.ts',
   what: `the 164 HumanEval programs, each in a fresh sandbox, ${WIDTH} at once`,
-  baseline: `the same files by ${PYTHON}, ${WIDTH} at once`,
+  baseline: `the same files by ${PYTHON} with the same options, ${WIDTH} at once`,
   run: async ({ rounds, scale, cacheDirectory }) => {
     need(PYTHON, 'apt-get install python3');
     const text = await loadHumanEval(cacheDirectory, (line) => process.stderr.write(`${line}\n`));
     const { problems } = parseProblems(text);
     const all = problems
       .slice(0, Math.ceil(problems.length * Math.min(1, scale)))
-      .map((problem) => buildProgram(problem, problem.entry_point));
+      .map((problem) => buildProgram(problem, problem.entry_point, STANDARD_LIBRARY_ALONE));
     const directory = await mkdtemp('/dev/shm/boxkite-bench-');
     try {
       const files = await prepareBare(all, directory);

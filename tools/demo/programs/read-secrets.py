@@ -1,7 +1,7 @@
 """Looks for what is not its own: a file of the caller, and the environments of other processes.
 
-Arguments: path of the caller's file, name of the environment variable to look for.
-Prints one JSON line per attempt: {"attempt", "got": text | null, "errno": name | null, "note"}.
+Arguments: path of the caller's file, then names of environment variables to look for.
+Prints one JSON line per attempt: {"attempt": "file" or the name, "got": text | null, "errno": name | null, "note"}.
 """
 
 import errno
@@ -42,8 +42,9 @@ def read_environments(name):
         for variable in variables:
             if variable.startswith(wanted):
                 found = variable[len(wanted):].decode()
-    report("environments", found, last, f"{others} other processes in /proc, {readable} readable")
+    report(name, found, last, f"{others} others in /proc, {readable} readable")
 
 
 read_file(sys.argv[1])
-read_environments(sys.argv[2])
+for variable in sys.argv[2:4]:
+    read_environments(variable)
