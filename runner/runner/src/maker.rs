@@ -157,8 +157,34 @@ fn serve(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd)
 fn prepare(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd) -> Result<(), Broken> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at("maker: death signal")?;
     keep_only(&[socket.as_raw_fd(), shared.agent.as_raw_fd()]).at("maker: descriptors")?;
+    hide_arguments()?;
     sys::unshare(libc::CLONE_NEWNS).at("maker: mount namespace")?;
     root::build(source, scratch, shared.weakening)
+}
+
+/// Every envelope's PID 1 is a copy of this process, and its command line can be read inside: the host's paths go, and
+/// so does the caller's environment.
+fn hide_arguments() -> Result<(), Broken> {
+    let stat = fs::read_to_string("/proc/self/stat").at("maker: stat")?;
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace());
+    // Counted from the state, which is field 3: arg_start is 48, arg_end 49, env_start 50, env_end 51.
+    let bounds = fields.into_iter().flatten().skip(45).take(4).map(str::parse::<usize>);
+    let bounds: Vec<usize> = bounds.collect::<Result<_, _>>().map_err(|_| libc::EPROTO).at("maker: stat")?;
+    let &[arguments, arguments_end, environment, environment_end] = &bounds[..] else {
+        return Err(Broken { step: "maker: stat", errno: libc::EPROTO });
+    };
+    overwrite(arguments, arguments_end, b"boxkite-init");
+    overwrite(environment, environment_end, b"");
+    sys::prctl(libc::PR_SET_NAME, c"boxkite-init".as_ptr() as u64, 0).map(drop).at("maker: name")
+}
+
+/// Fills the bytes from `start` to `end` with `text` and zeros.
+fn overwrite(start: usize, end: usize, text: &[u8]) {
+    for (index, at) in (start..end).enumerate() {
+        // SAFETY: the kernel says that this process's argument or environment strings lie here. They are ours to write;
+        // nobody reads them any more, since Rust's own copy of the arguments was made before.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write(*text.get(index).unwrap_or(&0)) };
+    }
 }
 
 /// Closes every descriptor but 0, 1, 2 and `keep`.

@@ -1,4 +1,4 @@
-//! Control groups, version 1 or 2: `boxkite-<instance>/s<sandbox>/{e<envelope>,agent}` in each hierarchy that
+//! Control groups, version 1 or 2: `boxkite-<instance>/s<sandbox>/e<envelope>` in each hierarchy that
 //! carries a limit or a counter. Directories go by `remove`, never by drop: only the caller knows when a
 //! group is empty.
 
@@ -199,12 +199,7 @@ impl SandboxGroup {
         EnvelopeGroup::make(&self.dirs, &format!("e{id}"))
     }
 
-    /// Makes the group of the file agent.
-    pub fn agent(&self) -> Result<EnvelopeGroup, Error> {
-        EnvelopeGroup::make(&self.dirs, "agent")
-    }
-
-    /// Removes the directories: EBUSY while an envelope or the agent has its own. Repeatable.
+    /// Removes the directories: EBUSY while an envelope has its own. Repeatable.
     pub fn remove(&self) -> Result<(), Error> {
         remove_dirs(self.dirs.iter().map(|(_, dir)| dir))
     }

@@ -33,7 +33,7 @@ fn remove_instance(dir: &Path, errors: &mut Vec<Error>) {
     for (name, sandbox) in children(dir, errors) {
         if numbered(&name, 's') {
             for (name, envelope) in children(&sandbox, errors) {
-                if numbered(&name, 'e') || name == "agent" {
+                if numbered(&name, 'e') {
                     remove(&envelope, errors);
                 }
             }

@@ -3,6 +3,7 @@
 mod command;
 mod look;
 mod mounts;
+mod pump;
 pub mod serve;
 mod trial;
 

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::command::{self, Arguments, Streams, Terms, told};
 use super::look::{Look, look};
+use super::pump::Pump;
 use super::{order, report};
 use crate::frames::{Code, Failure, MAX_ARGUMENTS, Reader, Strings, stdin};
 use crate::step::{At, Broken};
@@ -12,7 +13,6 @@ use crate::weakening::Weakening;
 
 /// The longest order that travels in a message; longer strings come in a memory file.
 pub const INLINE_ORDER: usize = 32 << 10;
-const PUMP: usize = 64 << 10;
 
 /// The fixed part of an exec order. Descriptors follow in this order: on pipes the read end of standard input (where it
 /// is not null), the write ends of output and error, the write end of standard input (where it is attached); the memory
@@ -49,54 +49,6 @@ impl Order {
             columns: reader.u16()?,
             rows: reader.u16()?,
         })
-    }
-}
-
-/// Carries bytes from a client's socket to the command's standard input.
-#[derive(Default)]
-struct Pump {
-    from: Option<OwnedFd>,
-    to: Option<OwnedFd>,
-    waiting: Vec<u8>,
-    /// A terminal stays open at the end of its input.
-    terminal: bool,
-}
-
-impl Pump {
-    fn interest(&self) -> [libc::pollfd; 2] {
-        let entry = |fd: Option<RawFd>, events| libc::pollfd { fd: fd.unwrap_or(-1), events, revents: 0 };
-        let read = self.from.as_ref().filter(|_| self.waiting.is_empty()).map(AsRawFd::as_raw_fd);
-        let write = self.to.as_ref().filter(|_| !self.waiting.is_empty()).map(AsRawFd::as_raw_fd);
-        [entry(read, libc::POLLIN), entry(write, libc::POLLOUT)]
-    }
-
-    fn step(&mut self) {
-        if self.waiting.is_empty() {
-            if let Some(from) = &self.from {
-                let mut buffer = vec![0; PUMP];
-                match sys::read(from.as_fd(), &mut buffer) {
-                    Ok(0) => self.input_ended(),
-                    Ok(count) => self.waiting.extend_from_slice(&buffer[..count]),
-                    Err(libc::EAGAIN | libc::EINTR) => {}
-                    Err(_) => self.input_ended(),
-                }
-            }
-        }
-        if let Some(to) = self.to.as_ref().filter(|_| !self.waiting.is_empty()) {
-            match sys::write(to.as_fd(), &self.waiting) {
-                Ok(count) => drop(self.waiting.drain(..count)),
-                Err(libc::EAGAIN | libc::EINTR) => {}
-                // Nobody reads any more. Closing the socket tells the client.
-                Err(_) => *self = Self::default(),
-            }
-        }
-    }
-
-    fn input_ended(&mut self) {
-        self.from = None;
-        if !self.terminal {
-            self.to = None;
-        }
     }
 }
 

@@ -63,12 +63,10 @@ impl Server {
                 envelope.phase = Phase::Idle;
                 self.hand_on(id);
             }
-            said::IDLE => {
-                // An older message than the last socket handed on says nothing.
-                if Reader::new(&message[1..]).u64() == Ok(envelope.handed) {
-                    envelope.idle_since = Instant::now();
-                    self.timers.add(self.setup.idle, Timer::Idle(id));
-                }
+            // A message older than the last socket handed on says nothing.
+            said::IDLE if Reader::new(&message[1..]).u64() == Ok(envelope.handed) => {
+                envelope.idle_since = Instant::now();
+                self.timers.add(self.setup.idle, Timer::Idle(id));
             }
             _ => {}
         }

@@ -103,7 +103,8 @@ impl Server {
     pub(super) fn flush(&mut self, id: u64) {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
-            while let (true, Some(exec)) = (connection.has_room(), connection.ready.pop_front()) {
+            while connection.has_room() {
+                let Some(exec) = connection.ready.pop_front() else { break };
                 let Some(record) = self.execs.get_mut(&exec) else { continue };
                 if record.next_frames(connection) {
                     connection.ready.push_back(exec);

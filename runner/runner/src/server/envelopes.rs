@@ -1,6 +1,6 @@
 //! Envelopes: made, used by one command at a time, kept while they are untouched, else ended.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
@@ -10,17 +10,13 @@ use crate::cgroup::{EnvelopeGroup, EnvelopeLimits};
 use crate::effective::{Made, Status};
 use crate::frames::{Cause, Code, End, Failure, Reader};
 use crate::init::{report, serve::read_failure};
-use crate::maker::{Plan, Role, read_broken};
+use crate::maker::{Role, read_broken};
 use crate::sys;
 
-/// An envelope that is not ready by then never will be.
-const MAKING: Duration = Duration::from_secs(30);
 /// How far an envelope's charge may lie above its start before it is retired.
 const CHARGE_SLACK: u64 = 4 << 20;
 /// The pause before a cgroup is removed again that still holds an ended process.
 const AGAIN: Duration = Duration::from_micros(500);
-/// Envelopes of the whole runner.
-const MOST_ENVELOPES: usize = 8192;
 
 /// Where an envelope is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +46,41 @@ pub struct Envelope {
     pub handed: u64,
     pub waiting: Vec<(OwnedFd, u32)>,
     pub idle_since: Instant,
-    process: Option<OwnedFd>,
+    pub process: Option<OwnedFd>,
     memory_events: Option<OwnedFd>,
     limits: EnvelopeLimits,
     charge: u64,
     oom_kills: u64,
     /// The exec that waits for it.
-    wanted_by: Option<u64>,
-    failure: Option<Failure>,
+    pub wanted_by: Option<u64>,
+    pub failure: Option<Failure>,
 }
 
 impl Envelope {
+    /// One that the maker has been told to make.
+    pub fn new(sandbox: u64, role: Role, control: OwnedFd, group: EnvelopeGroup, limits: EnvelopeLimits) -> Self {
+        Self {
+            sandbox,
+            role,
+            control,
+            group,
+            phase: Phase::Making,
+            made: None,
+            used: false,
+            single: false,
+            handed: 0,
+            waiting: Vec::new(),
+            idle_since: Instant::now(),
+            process: None,
+            memory_events: None,
+            limits,
+            charge: 0,
+            oom_kills: 0,
+            wanted_by: None,
+            failure: None,
+        }
+    }
+
     /// Writes limits that differ from those in force.
     pub fn limit(&mut self, limits: EnvelopeLimits) -> Result<(), Failure> {
         if (limits.memory_bytes, limits.pids) != (self.limits.memory_bytes, self.limits.pids) {
@@ -77,117 +97,6 @@ pub fn group_failure(error: &crate::cgroup::Error) -> Failure {
 }
 
 impl Server {
-    /// An idle envelope for an exec, or `None` where one is being made for it.
-    pub(super) fn envelope_for(&mut self, sandbox: u64, exec: u64, fresh: bool) -> Result<Option<u64>, Failure> {
-        let Some(entry) = self.sandboxes.get_mut(&sandbox) else {
-            return Err(Failure::new(Code::UnknownSandbox, "sandbox"));
-        };
-        let single = fresh || entry.open.fresh;
-        let envelopes = &self.envelopes;
-        let fits = |id: &u64| envelopes.get(id).is_some_and(|envelope| !single || !envelope.used);
-        if let Some(position) = entry.idle.iter().rposition(fits) {
-            let id = entry.idle.remove(position);
-            if let Some(envelope) = self.envelopes.get_mut(&id) {
-                envelope.single = single;
-            }
-            return Ok(Some(id));
-        }
-        let id = self.make_envelope(sandbox, Role::Command)?;
-        if let (Some(envelope), Some(exec)) = (self.envelopes.get_mut(&id), self.execs.get_mut(&exec)) {
-            envelope.single = single;
-            envelope.wanted_by = Some(exec.id);
-            exec.envelope = Some(id);
-        }
-        Ok(None)
-    }
-
-    /// Has an envelope made; it reports when it is ready.
-    pub(super) fn make_envelope(&mut self, sandbox_id: u64, role: Role) -> Result<u64, Failure> {
-        if self.envelopes.len() >= MOST_ENVELOPES {
-            return Err(Failure::new(Code::LimitReached, "envelopes"));
-        }
-        let id = self.new_id();
-        let internal = |step: &'static str| move |errno| Failure::with(Code::Internal, step, errno);
-        let sandbox = self.sandboxes.get_mut(&sandbox_id).ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
-        let limits = sandbox.envelope_limits(&self.available, 0, 0);
-        let group = sandbox.group.envelope(id);
-        let group = group.map_err(|error| group_failure(&error))?;
-        let made = (|| {
-            let limits = if role == Role::Command { limits } else { EnvelopeLimits::default() };
-            group.set(&limits).map_err(|error| group_failure(&error))?;
-            let mounts = sandbox.workspace.mounts(role).map_err(|broken| broken.failure(Code::Internal))?;
-            let (control, theirs) = sys::packet_pair().map_err(internal("envelope: socket"))?;
-            sys::set_nonblocking(control.as_fd(), true).map_err(internal("envelope: socket"))?;
-            let ids = &sandbox.ids;
-            let count = mounts.len() as u8;
-            let plan = Plan { id, role, init_id: ids.init, command_id: ids.command, mounts: count };
-            let fds: Vec<RawFd> =
-                [&theirs].into_iter().chain(&mounts).chain(group.procs()).map(AsRawFd::as_raw_fd).collect();
-            let maker = self.setup.makers.get(usize::from(sandbox.open.root));
-            let maker = maker.ok_or(Failure::new(Code::InvalidArgument, "root"))?;
-            maker.request(&plan, &fds).map_err(internal("envelope: maker"))?;
-            self.poll.add(control.as_fd(), Token::Control(id)).map_err(internal("envelope: poll"))?;
-            Ok((control, limits))
-        })();
-        let (control, limits) = match made {
-            Ok(made) => made,
-            Err(failure) => {
-                // The first failure is the one to report; the sandbox's end removes what stays.
-                let _ = group.remove();
-                return Err(failure);
-            }
-        };
-        sandbox.envelopes.insert(id);
-        let now = Instant::now();
-        let envelope = Envelope {
-            sandbox: sandbox_id,
-            role,
-            control,
-            group,
-            phase: Phase::Making,
-            made: None,
-            used: false,
-            single: false,
-            handed: 0,
-            waiting: Vec::new(),
-            idle_since: now,
-            process: None,
-            memory_events: None,
-            limits,
-            charge: 0,
-            oom_kills: 0,
-            wanted_by: None,
-            failure: None,
-        };
-        self.envelopes.insert(id, envelope);
-        self.timers.add(MAKING, Timer::Making(id));
-        Ok(id)
-    }
-
-    /// The maker has answered a plan.
-    pub(super) fn cloned(&mut self, maker: usize) -> Result<(), Failure> {
-        while let Some(cloned) = self.setup.makers[maker].answer()? {
-            let Some(envelope) = self.envelopes.get_mut(&cloned.id) else { continue };
-            match cloned.process {
-                Ok(process) => {
-                    let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));
-                    let ending = envelope.phase == Phase::Ending || watched.is_err();
-                    envelope.process = Some(process);
-                    if ending {
-                        self.kill_envelope(cloned.id);
-                    } else {
-                        self.check_ready(cloned.id);
-                    }
-                }
-                Err(broken) => {
-                    envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
-                    self.envelope_ended(cloned.id);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// A message of PID 1, or the end of its socket, which the end of its process follows.
     pub(super) fn report(&mut self, id: u64) {
         loop {
@@ -233,7 +142,7 @@ impl Server {
     }
 
     /// An envelope is ready when PID 1 says so and its process is known.
-    fn check_ready(&mut self, id: u64) {
+    pub(super) fn check_ready(&mut self, id: u64) {
         let Some(envelope) = self.envelopes.get_mut(&id) else { return };
         let known = envelope.process.is_some() && envelope.made.is_some();
         if envelope.phase != Phase::Making || envelope.role != Role::Command || !known {
@@ -274,10 +183,9 @@ impl Server {
     pub(super) fn check_idle(&mut self, id: u64) {
         let Some(envelope) = self.envelopes.get(&id) else { return };
         let idle = envelope.phase == Phase::Idle;
-        if idle && envelope.idle_since.elapsed() >= self.setup.idle {
-            if envelope.role == Role::Command || envelope.waiting.is_empty() {
-                self.kill_envelope(id);
-            }
+        let agent_in_use = envelope.role != Role::Command && !envelope.waiting.is_empty();
+        if idle && envelope.idle_since.elapsed() >= self.setup.idle && !agent_in_use {
+            self.kill_envelope(id);
         }
     }
 
@@ -374,7 +282,7 @@ impl Server {
         }
     }
 
-    fn envelope_ended(&mut self, id: u64) {
+    pub(super) fn envelope_ended(&mut self, id: u64) {
         let Some(envelope) = self.envelopes.get_mut(&id) else { return };
         let (phase, wanted_by, sandbox_id) = (envelope.phase, envelope.wanted_by.take(), envelope.sandbox);
         envelope.phase = Phase::Ended;

@@ -1,38 +1,45 @@
 //! The life of an exec: `Starting → Running → Draining → Ended`, with exactly one end.
 
-use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
-use super::envelopes::Phase;
 use super::output::Stream;
 use super::timers::Timer;
 use crate::effective::{Effective, Status};
-use crate::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind, stdin};
-use crate::init::serve::{INLINE_ORDER, Order};
+use crate::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind};
 use crate::sys;
 
 /// Ended records of one sandbox that wait for their commit.
 const MOST_RECORDS: usize = 4096;
 /// How often CPU time is read.
-const CPU_INTERVAL: Duration = Duration::from_millis(25);
+pub const CPU_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Its number on the wire: draining counts as running.
+/// Where an exec is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum State {
-    Starting = 0,
-    Running = 1,
-    Ended = 2,
+    Starting,
+    Running,
     /// Nothing is alive, but output is still in the pipes.
-    Draining = 3,
+    Draining,
+    Ended,
+}
+
+impl State {
+    /// Its number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Starting => 0,
+            Self::Running | Self::Draining => 1,
+            Self::Ended => 2,
+        }
+    }
 }
 
 /// The exec's frame, kept until its envelope is ready.
-struct Pending {
-    strings: Vec<u8>,
-    inline: Vec<u8>,
+pub struct Pending {
+    pub strings: Vec<u8>,
+    pub inline: Vec<u8>,
 }
 
 impl Drop for Pending {
@@ -52,13 +59,16 @@ pub struct Exec {
     pub block: bool,
     pub streams: [Stream; 2],
     pub end_sent: bool,
-    head: ExecHead,
+    pub head: ExecHead,
     /// Whom to answer when it has started.
     starter: Option<(u64, u32)>,
-    pending: Option<Pending>,
-    begun: Instant,
-    deadline: Option<Instant>,
-    cpu_before: u64,
+    /// Who wants to be its consumer then.
+    pub attachers: Vec<(u64, u32)>,
+    effective: Effective,
+    pub pending: Option<Pending>,
+    pub begun: Instant,
+    pub deadline: Option<Instant>,
+    pub cpu_before: u64,
     verdict: Option<(End, Cause)>,
     wait_status: Option<i32>,
     duration: Duration,
@@ -140,6 +150,8 @@ impl Server {
             end_sent: false,
             head,
             starter: Some((client, request)),
+            attachers: Vec::new(),
+            effective: Effective::default(),
             pending: Some(Pending { strings: exec.strings.to_vec(), inline: exec.inline.to_vec() }),
             begun: Instant::now(),
             deadline: None,
@@ -160,79 +172,6 @@ impl Server {
         Ok(())
     }
 
-    /// Gives an exec to a ready envelope.
-    pub(super) fn launch(&mut self, id: u64, envelope: u64) {
-        if let Err(failure) = self.try_launch(id, envelope) {
-            self.not_started(id, &failure);
-            // What was written of its limits is unknown, and nothing has run in it: it is not kept.
-            self.kill_envelope(envelope);
-        }
-    }
-
-    fn try_launch(&mut self, id: u64, envelope_id: u64) -> Result<(), Failure> {
-        let failed = |step: &'static str| move |errno| Failure::with(Code::StartFailed, step, errno);
-        let processes = self.processes_by_limit(id);
-        let (Some(exec), Some(envelope)) = (self.execs.get_mut(&id), self.envelopes.get_mut(&envelope_id)) else {
-            return Err(Failure::new(Code::Internal, "launch"));
-        };
-        exec.envelope = Some(envelope_id);
-        envelope.phase = Phase::Busy(id);
-        let sandbox = self.sandboxes.get(&exec.sandbox).ok_or(Failure::new(Code::Closing, "sandbox"))?;
-        let limits = sandbox.envelope_limits(&self.available, exec.head.memory_bytes, exec.head.pids);
-        envelope.limit(limits)?;
-        let pending = exec.pending.take().ok_or(Failure::new(Code::Internal, "launch"))?;
-        let head = exec.head;
-        let order = Order {
-            terminal: head.terminal,
-            stdin: head.stdin,
-            in_file: pending.strings.len() > INLINE_ORDER,
-            processes,
-            columns: head.columns,
-            rows: head.rows,
-        };
-        let mut message = order.write();
-        let mut fds = Vec::new();
-        if !head.terminal {
-            exec.make_pipes(&pending.inline, &mut fds).map_err(failed("pipes"))?;
-        }
-        if order.in_file {
-            fds.push(memory_file(&pending.strings).map_err(failed("strings"))?);
-        } else {
-            message.extend_from_slice(&pending.strings);
-        }
-        exec.cpu_before = envelope.group.cpu_usec().unwrap_or(0);
-        exec.begun = Instant::now();
-        let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-        let sent = sys::send(envelope.control.as_fd(), &message, &raw);
-        super::connection::wipe(&mut message);
-        sent.map_err(failed("envelope")).map(drop)?;
-        self.set_deadlines(id);
-        Ok(())
-    }
-
-    fn set_deadlines(&mut self, id: u64) {
-        let Some(exec) = self.execs.get_mut(&id) else { return };
-        let timeout = Duration::from_millis(exec.head.timeout_ms);
-        if let Some(at) = exec.begun.checked_add(timeout).filter(|_| !timeout.is_zero()) {
-            exec.deadline = Some(at);
-            self.timers.add_at(at, Timer::Deadline(id));
-        }
-        if exec.head.cpu_ms != 0 {
-            self.timers.add(CPU_INTERVAL, Timer::Cpu(id));
-        }
-    }
-
-    /// RLIMIT_NPROC for an exec whose processes no cgroup counts. Where PID 1 has the command's id it counts too.
-    fn processes_by_limit(&self, id: u64) -> u32 {
-        let Some(exec) = self.execs.get(&id).filter(|_| self.available.pids.is_none()) else { return 0 };
-        let Some(sandbox) = self.sandboxes.get(&exec.sandbox) else { return 0 };
-        if self.setup.weakening.lacks(crate::weakening::Layer::Pids) {
-            return 0;
-        }
-        let wanted = if exec.head.pids == 0 { sandbox.open.pids } else { exec.head.pids };
-        wanted + u32::from(sandbox.ids.init.is_none())
-    }
-
     /// PID 1 says that the command runs.
     pub(super) fn started(&mut self, id: u64, status: Status, master: Option<OwnedFd>) {
         let Some(effective) = self.effective_of(id, status) else { return };
@@ -242,11 +181,26 @@ impl Server {
             // A terminal that can't be made non-blocking would stop everybody: without it the command has no output.
             exec.streams[0].source = sys::set_nonblocking(master.as_fd(), true).ok().map(|()| master);
         }
-        if let Some((client, request)) = exec.starter.take() {
+        exec.effective = effective;
+        let (starter, attachers) = (exec.starter.take(), std::mem::take(&mut exec.attachers));
+        if let Some((client, request)) = starter {
             self.answer(client, &frames::measured(kind::STARTED, request, id, &effective));
+        }
+        for (client, request) in attachers {
+            self.attach_output(id, client, request);
+            self.flush(client);
         }
         self.watch_streams(id);
         self.send_on(id);
+    }
+
+    /// Makes a connection the exec's consumer, from what is committed on.
+    pub(super) fn attach_output(&mut self, id: u64, client: u64, request: u32) {
+        let Some(exec) = self.execs.get_mut(&id).filter(|_| self.connections.contains_key(&client)) else { return };
+        exec.consumer = Some(client);
+        let frame = frames::attached(request, id, exec.rewind(), &exec.effective);
+        self.answer(client, &frame);
+        self.mark_ready(id);
     }
 
     fn effective_of(&self, id: u64, status: Status) -> Option<Effective> {
@@ -275,7 +229,7 @@ impl Server {
             Some((End::TimedOut, _)) => Failure::new(Code::StartFailed, "timed out"),
             _ => failure.clone(),
         };
-        if let Some((client, request)) = exec.starter {
+        for (client, request) in exec.starter.into_iter().chain(exec.attachers) {
             self.refuse(client, request, &failure);
             self.flush(client);
         }
@@ -355,54 +309,4 @@ impl Server {
     pub(super) fn forget_exec(&mut self, id: u64) {
         self.execs.remove(&id);
     }
-}
-
-impl Exec {
-    /// Pipes for the command; `fds` gets its ends in the order of `serve::Order`.
-    fn make_pipes(&mut self, inline: &[u8], fds: &mut Vec<OwnedFd>) -> Result<(), i32> {
-        let mut input = None;
-        if self.head.stdin != stdin::NULL {
-            let (from, to) = sys::pipe(0)?;
-            fds.push(from);
-            sys::set_nonblocking(to.as_fd(), true)?;
-            if self.head.stdin == stdin::INLINE {
-                // MAX_INLINE is a pipe's size; a user whose pipes are all small gets an error, not a part.
-                if sys::write(to.as_fd(), inline)? != inline.len() {
-                    return Err(libc::ENOBUFS);
-                }
-            } else {
-                input = Some(to);
-            }
-        }
-        for stream in &mut self.streams {
-            let (from, to) = sys::pipe(0)?;
-            sys::set_nonblocking(from.as_fd(), true)?;
-            stream.source = Some(from);
-            fds.push(to);
-        }
-        fds.extend(input);
-        Ok(())
-    }
-}
-
-/// A file in memory that holds `bytes`, to be read from its start.
-fn memory_file(bytes: &[u8]) -> Result<OwnedFd, i32> {
-    // SAFETY: the new descriptor is ours.
-    let fd = unsafe {
-        let fd = libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
-        if fd < 0 && sys::errno() == libc::EINVAL {
-            libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC)
-        } else {
-            fd
-        }
-    };
-    if fd < 0 {
-        return Err(sys::errno());
-    }
-    // SAFETY: as above.
-    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
-    file.write_all(bytes).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
-    // SAFETY: seeks our own file.
-    unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
-    Ok(file.into())
 }

@@ -1,13 +1,15 @@
 //! The runner's loop: one thread, one epoll, no waiting for anybody.
 //!
-//! `connections` and `operations` face the clients, `sandboxes` and `envelopes` the kernel, `execs` and `output` the
-//! commands. Everything hangs on ids, never on references, so that any of it may end at any moment.
+//! `connections` and `operations` face the clients, `sandboxes` and `making` and `envelopes` the kernel, `launch`,
+//! `execs` and `output` the commands. Everything hangs on ids, never on references, so that any of it may end at any moment.
 
 mod agents;
 mod connection;
 mod connections;
 mod envelopes;
 mod execs;
+mod launch;
+mod making;
 mod operations;
 mod output;
 mod poll;

@@ -82,11 +82,11 @@ impl Server {
         if what == 1 {
             return self.attach_input(id, request, exec);
         }
-        let [stdout, stderr] = record.rewind();
-        record.consumer = Some(id);
-        let frame = Writer::new(kind::ATTACHED, request).u64(exec).u64(stdout).u64(stderr).finish();
-        self.answer(id, &frame);
-        self.mark_ready(exec);
+        if record.state == State::Starting {
+            record.attachers.push((id, request));
+        } else {
+            self.attach_output(exec, id, request);
+        }
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Server {
         writer = writer.u32(self.execs.len() as u32);
         for exec in self.execs.values() {
             let [stdout, stderr] = exec.spans();
-            writer = writer.u64(exec.id).u64(exec.sandbox).u8(exec.state as u8);
+            writer = writer.u64(exec.id).u64(exec.sandbox).u8(exec.state.number());
             writer = writer.u8(u8::from(exec.consumer.is_some()));
             writer = writer.u64(stdout.0).u64(stdout.1).u64(stderr.0).u64(stderr.1);
         }

@@ -39,7 +39,7 @@ impl Token {
     }
 
     fn unpack(word: u64) -> Self {
-        let id = word & (1 << 56) - 1;
+        let id = word & ((1 << 56) - 1);
         match word >> 56 {
             0 => Self::Listener,
             1 => Self::Signals,

@@ -1,0 +1,138 @@
+//! Hands a command to PID 1 of a ready envelope: limits, pipes, strings.
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::Server;
+use super::envelopes::Phase;
+use super::execs::{CPU_INTERVAL, Exec};
+use super::timers::Timer;
+use crate::frames::{Code, Failure, stdin};
+use crate::init::serve::{INLINE_ORDER, Order};
+use crate::sys;
+
+impl Server {
+    /// Gives an exec to a ready envelope.
+    pub(super) fn launch(&mut self, id: u64, envelope: u64) {
+        if let Err(failure) = self.try_launch(id, envelope) {
+            self.not_started(id, &failure);
+            // What was written of its limits is unknown, and nothing has run in it: it is not kept.
+            self.kill_envelope(envelope);
+        }
+    }
+
+    fn try_launch(&mut self, id: u64, envelope_id: u64) -> Result<(), Failure> {
+        let failed = |step: &'static str| move |errno| Failure::with(Code::StartFailed, step, errno);
+        let processes = self.processes_by_limit(id);
+        let (Some(exec), Some(envelope)) = (self.execs.get_mut(&id), self.envelopes.get_mut(&envelope_id)) else {
+            return Err(Failure::new(Code::Internal, "launch"));
+        };
+        exec.envelope = Some(envelope_id);
+        envelope.phase = Phase::Busy(id);
+        let sandbox = self.sandboxes.get(&exec.sandbox).ok_or(Failure::new(Code::Closing, "sandbox"))?;
+        let limits = sandbox.envelope_limits(&self.available, exec.head.memory_bytes, exec.head.pids);
+        envelope.limit(limits)?;
+        let pending = exec.pending.take().ok_or(Failure::new(Code::Internal, "launch"))?;
+        let head = exec.head;
+        let order = Order {
+            terminal: head.terminal,
+            stdin: head.stdin,
+            in_file: pending.strings.len() > INLINE_ORDER,
+            processes,
+            columns: head.columns,
+            rows: head.rows,
+        };
+        let mut message = order.write();
+        let mut fds = Vec::new();
+        if !head.terminal {
+            exec.make_pipes(&pending.inline, &mut fds).map_err(failed("pipes"))?;
+        }
+        if order.in_file {
+            fds.push(memory_file(&pending.strings).map_err(failed("strings"))?);
+        } else {
+            message.extend_from_slice(&pending.strings);
+        }
+        exec.cpu_before = envelope.group.cpu_usec().unwrap_or(0);
+        exec.begun = Instant::now();
+        let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let sent = sys::send(envelope.control.as_fd(), &message, &raw);
+        super::connection::wipe(&mut message);
+        sent.map_err(failed("envelope")).map(drop)?;
+        self.set_deadlines(id);
+        Ok(())
+    }
+
+    fn set_deadlines(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let timeout = Duration::from_millis(exec.head.timeout_ms);
+        if let Some(at) = exec.begun.checked_add(timeout).filter(|_| !timeout.is_zero()) {
+            exec.deadline = Some(at);
+            self.timers.add_at(at, Timer::Deadline(id));
+        }
+        if exec.head.cpu_ms != 0 {
+            self.timers.add(CPU_INTERVAL, Timer::Cpu(id));
+        }
+    }
+
+    /// RLIMIT_NPROC for an exec whose processes no cgroup counts. Where PID 1 has the command's id it counts too.
+    fn processes_by_limit(&self, id: u64) -> u32 {
+        let Some(exec) = self.execs.get(&id).filter(|_| self.available.pids.is_none()) else { return 0 };
+        let Some(sandbox) = self.sandboxes.get(&exec.sandbox) else { return 0 };
+        if self.setup.weakening.lacks(crate::weakening::Layer::Pids) {
+            return 0;
+        }
+        let wanted = if exec.head.pids == 0 { sandbox.open.pids } else { exec.head.pids };
+        wanted + u32::from(sandbox.ids.init.is_none())
+    }
+}
+
+impl Exec {
+    /// Pipes for the command; `fds` gets its ends in the order of `serve::Order`.
+    fn make_pipes(&mut self, inline: &[u8], fds: &mut Vec<OwnedFd>) -> Result<(), i32> {
+        let mut input = None;
+        if self.head.stdin != stdin::NULL {
+            let (from, to) = sys::pipe(0)?;
+            fds.push(from);
+            sys::set_nonblocking(to.as_fd(), true)?;
+            if self.head.stdin == stdin::INLINE {
+                // MAX_INLINE is a pipe's size; a user whose pipes are all small gets an error, not a part.
+                if sys::write(to.as_fd(), inline)? != inline.len() {
+                    return Err(libc::ENOBUFS);
+                }
+            } else {
+                input = Some(to);
+            }
+        }
+        for stream in &mut self.streams {
+            let (from, to) = sys::pipe(0)?;
+            sys::set_nonblocking(from.as_fd(), true)?;
+            stream.source = Some(from);
+            fds.push(to);
+        }
+        fds.extend(input);
+        Ok(())
+    }
+}
+
+/// A file in memory that holds `bytes`, to be read from its start.
+fn memory_file(bytes: &[u8]) -> Result<OwnedFd, i32> {
+    // SAFETY: the new descriptor is ours.
+    let fd = unsafe {
+        let fd = libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
+        if fd < 0 && sys::errno() == libc::EINVAL {
+            libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC)
+        } else {
+            fd
+        }
+    };
+    if fd < 0 {
+        return Err(sys::errno());
+    }
+    // SAFETY: as above.
+    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    file.write_all(bytes).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
+    // SAFETY: seeks our own file.
+    unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
+    Ok(file.into())
+}

@@ -1,0 +1,122 @@
+//! Envelopes on their way from a plan to "ready".
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use super::Server;
+use super::envelopes::{Envelope, Phase, group_failure};
+use super::poll::Token;
+use super::timers::Timer;
+use crate::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use crate::frames::{Code, Failure};
+use crate::maker::{Plan, Role};
+use crate::sys;
+
+/// An envelope that is not ready by then never will be.
+const MAKING: Duration = Duration::from_secs(30);
+/// Envelopes of the whole runner.
+const MOST_ENVELOPES: usize = 8192;
+
+impl Server {
+    /// An idle envelope for an exec, or `None` where one is being made for it.
+    pub(super) fn envelope_for(&mut self, sandbox: u64, exec: u64, fresh: bool) -> Result<Option<u64>, Failure> {
+        let Some(entry) = self.sandboxes.get_mut(&sandbox) else {
+            return Err(Failure::new(Code::UnknownSandbox, "sandbox"));
+        };
+        let single = fresh || entry.open.fresh;
+        let envelopes = &self.envelopes;
+        let fits = |id: &u64| envelopes.get(id).is_some_and(|envelope| !single || !envelope.used);
+        if let Some(position) = entry.idle.iter().rposition(fits) {
+            let id = entry.idle.remove(position);
+            if let Some(envelope) = self.envelopes.get_mut(&id) {
+                envelope.single = single;
+            }
+            return Ok(Some(id));
+        }
+        let id = self.make_envelope(sandbox, Role::Command)?;
+        if let (Some(envelope), Some(exec)) = (self.envelopes.get_mut(&id), self.execs.get_mut(&exec)) {
+            envelope.single = single;
+            envelope.wanted_by = Some(exec.id);
+            exec.envelope = Some(id);
+        }
+        Ok(None)
+    }
+
+    /// Has an envelope made; it reports when it is ready.
+    pub(super) fn make_envelope(&mut self, sandbox: u64, role: Role) -> Result<u64, Failure> {
+        if self.envelopes.len() >= MOST_ENVELOPES {
+            return Err(Failure::new(Code::LimitReached, "envelopes"));
+        }
+        let id = self.new_id();
+        let entry = self.sandboxes.get_mut(&sandbox).ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
+        let group = entry.group.envelope(id).map_err(|error| group_failure(&error))?;
+        entry.envelopes.insert(id);
+        match self.order_envelope(id, sandbox, role, &group) {
+            Ok((control, limits)) => {
+                self.envelopes.insert(id, Envelope::new(sandbox, role, control, group, limits));
+                self.timers.add(MAKING, Timer::Making(id));
+                Ok(id)
+            }
+            Err(failure) => {
+                // The first failure is the one to report; the sandbox's end removes what stays.
+                let _ = group.remove();
+                if let Some(entry) = self.sandboxes.get_mut(&sandbox) {
+                    entry.envelopes.remove(&id);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Limits the group and sends the plan to the maker.
+    fn order_envelope(
+        &self,
+        id: u64,
+        sandbox: u64,
+        role: Role,
+        group: &EnvelopeGroup,
+    ) -> Result<(OwnedFd, EnvelopeLimits), Failure> {
+        let internal = |step: &'static str| move |errno| Failure::with(Code::Internal, step, errno);
+        let sandbox = self.sandboxes.get(&sandbox).ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
+        // A file agent is bound by the sandbox's limits alone.
+        let own = role == Role::Command;
+        let limits = if own { sandbox.envelope_limits(&self.available, 0, 0) } else { EnvelopeLimits::default() };
+        group.set(&limits).map_err(|error| group_failure(&error))?;
+        let mounts = sandbox.workspace.mounts(role).map_err(|broken| broken.failure(Code::Internal))?;
+        let (control, theirs) = sys::packet_pair().map_err(internal("envelope: socket"))?;
+        sys::set_nonblocking(control.as_fd(), true).map_err(internal("envelope: socket"))?;
+        let (ids, count) = (&sandbox.ids, mounts.len() as u8);
+        let plan = Plan { id, role, init_id: ids.init, command_id: ids.command, mounts: count };
+        let fds: Vec<RawFd> =
+            [&theirs].into_iter().chain(&mounts).chain(group.procs()).map(AsRawFd::as_raw_fd).collect();
+        let maker = self.setup.makers.get(usize::from(sandbox.open.root));
+        let maker = maker.ok_or(Failure::new(Code::InvalidArgument, "root"))?;
+        maker.request(&plan, &fds).map_err(internal("envelope: maker"))?;
+        self.poll.add(control.as_fd(), Token::Control(id)).map_err(internal("envelope: poll"))?;
+        Ok((control, limits))
+    }
+
+    /// The maker has answered a plan.
+    pub(super) fn cloned(&mut self, maker: usize) -> Result<(), Failure> {
+        while let Some(cloned) = self.setup.makers[maker].answer()? {
+            let Some(envelope) = self.envelopes.get_mut(&cloned.id) else { continue };
+            match cloned.process {
+                Ok(process) => {
+                    let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));
+                    let ending = envelope.phase == Phase::Ending || watched.is_err();
+                    envelope.process = Some(process);
+                    if ending {
+                        self.kill_envelope(cloned.id);
+                    } else {
+                        self.check_ready(cloned.id);
+                    }
+                }
+                Err(broken) => {
+                    envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
+                    self.envelope_ended(cloned.id);
+                }
+            }
+        }
+        Ok(())
+    }
+}
