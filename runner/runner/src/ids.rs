@@ -76,6 +76,21 @@ impl IdSource {
         fs::remove_file(dir.join(self.lock_name(range.number)))
     }
 
+    /// Removes the lock files of runners that were killed: files that nobody has locked. What can't be removed stays,
+    /// and can be claimed.
+    pub fn sweep(&self) {
+        let (IdSource::Root { dir } | IdSource::SubRange { dir, .. }) = self else { return };
+        let (Ok(folder), Ok(entries)) = (open_folder(dir), fs::read_dir(dir)) else { return };
+        for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+            let ours = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+            if let Some(Ok(Some(held))) = ours.then(|| lock(folder.as_raw_fd(), &name)) {
+                // Unlinked while it is held, so that nobody can hold it under a name that is gone.
+                let _ = fs::remove_file(dir.join(&name));
+                drop(held);
+            }
+        }
+    }
+
     /// Another range of the same user is another set of host ids, so its locks have other names.
     fn lock_name(&self, number: u32) -> String {
         match self {

@@ -1,18 +1,24 @@
 //! The runner's own directory: its lock, its socket, and a place for mounts. What dead runners left beside it goes.
 
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cgroup::remove_left;
 use crate::step::{At, Broken};
+use crate::sys;
 
 const LOCK: &str = "lock";
 const SOCKET: &str = "runner.sock";
 /// Where the runner mounts the sandboxes' files, in its own mount namespace.
 const WORKSPACES: &str = "w";
+/// The control groups that the runner has made, one path a line.
+const GROUPS: &str = "groups";
 /// A directory without a lock that is younger may belong to a runner that is just starting.
 const YOUNG: Duration = Duration::from_secs(10);
 
@@ -65,6 +71,12 @@ impl PrivateDirectory {
         self.path.join(WORKSPACES)
     }
 
+    /// Writes down where the runner's control groups are, so that a later runner finds them if this one is killed.
+    pub fn record_groups<'a>(&self, groups: impl Iterator<Item = &'a Path>) -> Result<(), Broken> {
+        let lines: Vec<u8> = groups.flat_map(|path| [path.as_os_str().as_bytes(), b"\n"].concat()).collect();
+        fs::write(self.path.join(GROUPS), lines).at("directory: groups")
+    }
+
     /// The listening socket, non-blocking. Only the caller's user can enter the directory that it is in.
     pub fn listen(&self) -> Result<OwnedFd, Broken> {
         let listener = UnixListener::bind(self.path.join(SOCKET)).at("directory: socket")?;
@@ -76,6 +88,10 @@ impl PrivateDirectory {
 impl Drop for PrivateDirectory {
     /// What can't be removed now is removed by the next runner's sweep.
     fn drop(&mut self) {
+        if let Ok(place) = CString::new(self.workspaces().into_os_string().into_encoded_bytes()) {
+            // Not mounted where the start failed before; a mount that stays goes with this process's namespace.
+            let _ = sys::umount(&place, libc::MNT_DETACH);
+        }
         remove(&self.path);
     }
 }
@@ -84,6 +100,7 @@ impl Drop for PrivateDirectory {
 fn remove(path: &Path) {
     for result in [
         fs::remove_file(path.join(SOCKET)),
+        fs::remove_file(path.join(GROUPS)),
         fs::remove_dir(path.join(WORKSPACES)),
         fs::remove_file(path.join(LOCK)),
         fs::remove_dir(path),
@@ -102,6 +119,7 @@ fn sweep(parent: &Path, own: &Path) {
         let file = path.join(LOCK);
         if file.exists() {
             if let Some(held) = lock(&file, false) {
+                remove_groups(&path);
                 remove(&path);
                 drop(held);
             }
@@ -109,6 +127,12 @@ fn sweep(parent: &Path, own: &Path) {
             remove(&path);
         }
     }
+}
+
+fn remove_groups(path: &Path) {
+    let Ok(lines) = fs::read(path.join(GROUPS)) else { return };
+    let paths = lines.split(|byte| *byte == b'\n').map(|line| PathBuf::from(OsStr::from_bytes(line)));
+    remove_left(&paths.filter(|path| path.is_absolute()).collect::<Vec<_>>());
 }
 
 fn is_old(path: &Path) -> bool {

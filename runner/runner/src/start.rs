@@ -134,6 +134,8 @@ fn assemble(
     let cgroups = Cgroups::detect(&instance()?, &read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?);
     // A dead runner's group that can't be removed is none of this one's business.
     let _ = cgroups.sweep();
+    directory.record_groups(cgroups.directories()).map_err(internal)?;
+    entered.ids.sweep();
     let facts = probe::facts(entered.mode, &cgroups.available(), &entered.no_range);
     let setup = Setup {
         directory: directory.path().to_owned(),

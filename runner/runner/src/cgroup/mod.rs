@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use envelope::{EnvelopeGroup, join};
+pub use sweep::remove_left;
 
 /// A step that failed, at which file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +162,11 @@ impl Cgroups {
     /// Directories with names that are not ours are neither entered nor removed.
     pub fn sweep(&self) -> Vec<Error> {
         sweep::sweep(&self.bases, &self.instance)
+    }
+
+    /// The instance directories, for `remove_left` of a later runner in another group.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.trees.iter().map(|tree| tree.dir.as_path())
     }
 
     /// Removes the instance directories, which no sandbox group uses any more. Goes on after a failure and

@@ -29,6 +29,21 @@ pub fn sweep(bases: &[PathBuf], own: &str) -> Vec<Error> {
     errors
 }
 
+/// Removes instance directories that a dead runner has written down, wherever its own group was.
+pub fn remove_left(dirs: &[PathBuf]) {
+    let ours = |dir: &&PathBuf| {
+        let name = dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("boxkite-"));
+        name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    };
+    for dir in dirs.iter().filter(ours) {
+        let guard = Lock::now(dir);
+        if guard.is_some() {
+            // What can't be removed is found again by the next sweep.
+            remove_instance(dir, &mut Vec::new());
+        }
+    }
+}
+
 fn remove_instance(dir: &Path, errors: &mut Vec<Error>) {
     for (name, sandbox) in children(dir, errors) {
         if numbered(&name, 's') {

@@ -217,3 +217,19 @@ fn sub_ids_are_found() {
     assert_eq!(sub_range_for("ann", 1, "ann:4294967295:65536\n", both), None);
     assert_eq!(sub_range_for("ann", 1, "ann:0:65536\n", both), None);
 }
+
+#[test]
+fn the_sweep_takes_the_locks_of_the_dead_alone() {
+    let dir = std::env::temp_dir().join(format!("boxkite-ids-sweep-{}", std::process::id()));
+    let source = IdSource::SubRange { start: 100_000, count: 1000, dir: dir.clone() };
+    let living = source.claim().unwrap();
+    let dead = source.claim().unwrap();
+    // What the end of its process would do.
+    drop(dead.lock);
+    fs::write(dir.join("alien"), "").unwrap();
+    source.sweep();
+    let mut left: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [source.lock_name(living.number).as_str(), "alien"]);
+    fs::remove_dir_all(&dir).unwrap();
+}

@@ -10,6 +10,7 @@ mod trial;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+use crate::cgroup;
 use crate::effective::Made;
 use crate::frames::Writer;
 use crate::landlock;
@@ -96,9 +97,8 @@ pub fn enter(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared, wait: &OwnedFd) ->
 }
 
 fn join(groups: &[OwnedFd]) -> Result<(), Broken> {
-    for group in groups {
-        sys::write(group.as_fd(), b"0").at("cgroup: join")?;
-    }
+    let fds: Vec<RawFd> = groups.iter().map(AsRawFd::as_raw_fd).collect();
+    cgroup::join(&fds).at("cgroup: join")?;
     sys::unshare(libc::CLONE_NEWCGROUP).at("cgroup namespace")
 }
 
