@@ -112,7 +112,14 @@ test('spans and ends', async () => {
     length: 18,
   });
   await found.next();
-  expect((await found.next()).value).toEqual({ matches: 2, files: 1, filesMatched: 1, skipped: 0, binary: 0, truncated: false });
+  expect((await found.next()).value).toEqual({
+    matches: 2,
+    files: 1,
+    filesMatched: 1,
+    skipped: 0,
+    binary: 0,
+    truncated: false,
+  });
 });
 
 test('a file with more matches than fit in memory is searched to its end', async () => {

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::control::Control;
-use crate::executor::{Pool, Source, Weight, lock};
+use crate::executor::{Pool, Source, Weight, hand_over, lock};
 use crate::fail::{Code, Errno, Fail};
 use crate::frames::{self, HEADER, Header, MAX_CALLS, kind};
 use crate::ops::{self, Started};
@@ -114,15 +114,17 @@ impl Connection {
     /// Reads frames until nothing is there; at most one thread does at a time.
     fn read(self: &Arc<Self>) {
         loop {
-            if self.reading.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-                self.reading.store(2, Ordering::SeqCst);
-                // The reader may have left between the two steps.
-                if self.reading.compare_exchange(2, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            let (seen, next) = match self.reading.load(Ordering::SeqCst) {
+                0 => (0, 1),
+                1 => (1, 2),
+                _ => return,
+            };
+            if self.reading.compare_exchange(seen, next, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                if next == 2 {
                     return;
                 }
-                continue;
+                break;
             }
-            break;
         }
         loop {
             self.reading.store(1, Ordering::SeqCst);
@@ -206,7 +208,10 @@ impl Connection {
 
     fn continue_call(&self, call: &Call, header: Header, payload: Payload<'_>) -> Result<(), Fail> {
         match header.kind {
-            kind::SENT => call.receive(payload.into_vec()),
+            kind::SENT => {
+                let bytes = payload.into_vec();
+                hand_over(|| call.receive(bytes))
+            }
             kind::CREDIT => {
                 let mut reader = crate::payload::Reader::new(payload.bytes());
                 let bytes = reader.u32()?;
@@ -296,7 +301,7 @@ impl Source for Connection {
             }
         }
         if events & (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) as u32 != 0 {
-            // What was sent before the end counts: a client may write, commit and close.
+            // What was sent before the end is read, so that it is known to be whole frames.
             self.read();
             return self.close();
         }

@@ -6,6 +6,7 @@
 
 use crate::fail::Errno;
 use crate::sys::{check, own};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -52,6 +53,34 @@ pub struct Pool {
 }
 
 const BELL: u64 = 0;
+
+thread_local! {
+    /// While a thread hands something to a task: the light task that this woke.
+    static WOKEN_HERE: RefCell<Option<Option<Arc<Task>>>> = const { RefCell::new(None) };
+}
+
+/// Keeps a light task for the thread that is handing something over, if that wants it.
+fn keep_for_this_thread(task: Arc<Task>) -> Option<Arc<Task>> {
+    WOKEN_HERE.with(|slot| match &mut *slot.borrow_mut() {
+        Some(empty @ None) if task.weight == Weight::Light => {
+            *empty = Some(task);
+            None
+        }
+        _ => Some(task),
+    })
+}
+
+/// Runs `hand_over`, then the light task that it woke, on this thread: that spares the way through
+/// another thread, which costs more than what such a task does with one piece of data.
+pub fn hand_over<T>(hand_over: impl FnOnce() -> T) -> T {
+    WOKEN_HERE.with(|slot| *slot.borrow_mut() = Some(None));
+    let result = hand_over();
+    let woken = WOKEN_HERE.with(|slot| slot.borrow_mut().take()).flatten();
+    if let Some(task) = woken {
+        task.poll();
+    }
+    result
+}
 
 impl Pool {
     /// A pool for `threads` threads, each of which then calls [`Pool::work`].
@@ -106,6 +135,7 @@ impl Pool {
     }
 
     fn push(&self, task: Arc<Task>) {
+        let Some(task) = keep_for_this_thread(task) else { return };
         {
             let mut queues = lock(&self.queues);
             match task.weight {

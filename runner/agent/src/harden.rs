@@ -6,6 +6,9 @@ use crate::sys::check;
 /// Descriptors that the agent may hold.
 const MAX_DESCRIPTORS: u64 = 1024;
 
+/// Blocks up to this size are reused instead of being mapped, and faulted in, anew each time.
+const REUSED_BYTES: i32 = 2 << 20;
+
 /// Before the first thread: not dumpable, no new privileges, bounded descriptors, exact file modes.
 pub fn prepare() -> Result<(), Errno> {
     prctl(libc::PR_SET_DUMPABLE, 0)?;
@@ -24,6 +27,8 @@ pub fn prepare() -> Result<(), Errno> {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::mallopt(libc::M_ARENA_MAX, 2);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, REUSED_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 4 * REUSED_BYTES);
     }
     Ok(())
 }

@@ -35,10 +35,10 @@ export class AgentProcess implements AsyncDisposable {
     });
   }
 
-  /** Starts one. `workspace` may be `tmpfs:size=...` instead of a directory of the host. */
-  static async start(options: { readonly workspace?: string } = {}): Promise<AgentProcess> {
+  /** Starts one. `workspace` may be `tmpfs:size=...` instead of a directory of the host; `base` is where those are made. */
+  static async start(options: { readonly workspace?: string; readonly base?: string } = {}): Promise<AgentProcess> {
     if (agentPath === undefined) throw new Error('build the file agent first: make native, or set BOXKITE_AGENT');
-    const directory = await mkdtemp(join(tmpdir(), 'boxkite-files-'));
+    const directory = await mkdtemp(join(options.base ?? tmpdir(), 'boxkite-files-'));
     const at = (name: string) => join(directory, name);
     for (const name of ['workspace', 'uploads', 'outputs', 'skills', 'tmp']) await mkdir(at(name));
     const roots = {

@@ -1,25 +1,35 @@
 //! Walking down and up a tree by descriptors, at any depth, with a bounded number of them.
 //!
-//! No link is followed. Only the deepest levels keep their descriptor; an upper one is opened again
-//! through `..` of its child and must be the same directory as before: a tree that is moved while it
-//! is walked ends the walk, it never leads it elsewhere.
+//! No link is followed. Only some levels keep their descriptor; another one is opened again by its
+//! name from a level above and must be the same directory as before: a tree that is moved while it
+//! is walked ends the walk, it never leads it elsewhere. `..` is not used: below a bind mount the
+//! kernel checks each `..` against the whole path, which makes a deep tree quadratic.
 
 use crate::fail::{Code, Errno, Fail};
 use crate::sys;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Levels that keep their descriptor.
-const OPEN_LEVELS: usize = 32;
+/// Whether a level keeps its descriptor: all near the top of the stack, and below it ever fewer, so
+/// that going back opens each level a few times at most.
+fn keeps(level: usize, top: usize) -> bool {
+    let below = top - level;
+    below < 32
+        || (level.is_multiple_of(16) && below < 512)
+        || (level.is_multiple_of(256) && below < 8192)
+        || level.is_multiple_of(4096)
+}
 
 struct Level<T> {
     name: CString,
     identity: (u64, u64),
-    open: Option<(OwnedFd, T)>,
+    fd: Option<OwnedFd>,
+    /// Lost when the level is deep below the top.
+    state: Option<T>,
 }
 
-/// A stack of directories, each inside the one before. `T` is what the walk keeps for an open level
-/// and starts anew when the level is opened again.
+/// A stack of directories, each inside the one before. `T` is what the walk keeps for a level; it
+/// starts anew when the level has been far below the top.
 pub struct Descent<T> {
     levels: Vec<Level<T>>,
 }
@@ -28,7 +38,8 @@ impl<T: Default> Descent<T> {
     /// Begins in an open directory.
     pub fn new(root: OwnedFd, name: CString) -> Result<Descent<T>, Fail> {
         let identity = sys::fstat(root.as_raw_fd())?.identity();
-        Ok(Descent { levels: vec![Level { name, identity, open: Some((root, T::default())) }] })
+        let root = Level { name, identity, fd: Some(root), state: Some(T::default()) };
+        Ok(Descent { levels: vec![root] })
     }
 
     /// Levels below the root.
@@ -38,7 +49,8 @@ impl<T: Default> Descent<T> {
 
     /// The directory that the walk is in.
     pub fn top(&mut self) -> Result<(RawFd, &mut T), Fail> {
-        match self.levels.last_mut().and_then(|level| level.open.as_mut()) {
+        let level = self.levels.last_mut().and_then(|level| level.fd.as_ref().zip(level.state.as_mut()));
+        match level {
             Some((fd, state)) => Ok((fd.as_raw_fd(), state)),
             None => Err(Fail::new(Code::Io, "no directory is open")),
         }
@@ -47,9 +59,15 @@ impl<T: Default> Descent<T> {
     /// Goes into an open child directory.
     pub fn enter(&mut self, name: CString, child: OwnedFd) -> Result<(), Fail> {
         let identity = sys::fstat(child.as_raw_fd())?.identity();
-        self.levels.push(Level { name, identity, open: Some((child, T::default())) });
-        if let Some(at) = self.levels.len().checked_sub(OPEN_LEVELS + 1) {
-            self.levels[at].open = None;
+        self.levels.push(Level { name, identity, fd: Some(child), state: Some(T::default()) });
+        let top = self.depth();
+        for distance in [32, 512, 8192] {
+            if let Some(level) = top.checked_sub(distance) {
+                self.levels[level].state = None;
+                if !keeps(level, top) {
+                    self.levels[level].fd = None;
+                }
+            }
         }
         Ok(())
     }
@@ -60,18 +78,32 @@ impl<T: Default> Descent<T> {
             return Ok(None);
         }
         let Some(left) = self.levels.pop() else { return Ok(None) };
-        let Some(parent) = self.levels.last_mut() else { return Ok(None) };
-        if parent.open.is_none() {
-            let Some((child, _)) = &left.open else {
-                return Err(Fail::new(Code::Io, "no directory is open"));
-            };
-            let fd = sys::openat(child.as_raw_fd(), c"..", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-            if sys::fstat(fd.as_raw_fd())?.identity() != parent.identity {
-                return Err(Fail::new(Code::Changed, "the tree was moved during the call"));
+        let top = self.depth();
+        let from = self.levels.iter().rposition(|level| level.fd.is_some()).unwrap_or(0);
+        for level in from..top {
+            self.open_again(level + 1)?;
+            if !keeps(level, top) {
+                self.levels[level].fd = None;
             }
-            parent.open = Some((fd, T::default()));
+        }
+        let parent = &mut self.levels[top];
+        if let (Some(fd), None) = (&parent.fd, &parent.state) {
+            sys::seek(fd.as_raw_fd(), 0)?;
+            parent.state = Some(T::default());
         }
         Ok(Some(left.name))
+    }
+
+    /// Opens a level from the one above it, which is open.
+    fn open_again(&mut self, level: usize) -> Result<(), Fail> {
+        let changed = || Fail::new(Code::Changed, "the tree was moved during the call");
+        let above = self.levels[level - 1].fd.as_ref().map(AsRawFd::as_raw_fd).ok_or_else(changed)?;
+        let fd = sys::open_dir_at(above, &self.levels[level].name).map_err(|_| changed())?;
+        if sys::fstat(fd.as_raw_fd())?.identity() != self.levels[level].identity {
+            return Err(changed());
+        }
+        self.levels[level].fd = Some(fd);
+        Ok(())
     }
 }
 
