@@ -125,27 +125,27 @@ describe(`files, ${lane}`, () => {
 
   it('names what is wrong', async () => {
     await sandbox.files.write('/workspace/plain', Buffer.from('x'));
-    const cases: readonly (readonly [string, Promise<unknown>, string])[] = [
-      ['missing', read('/workspace/none'), 'file_not_found'],
-      ['directory', read('/workspace/a'), 'is_directory'],
-      ['fifo', read('/workspace/pipe'), 'not_a_file'],
-      ['file as directory', read('/workspace/plain/x'), 'not_a_directory'],
-      ['list of a file', list('/workspace/plain'), 'not_a_directory'],
-      ['outside', read('/etc/passwd'), 'outside_roots'],
-      ['outside by dots', read('../etc/passwd'), 'outside_roots'],
-      ['uploads', sandbox.files.write('/mnt/user-data/uploads/x', Buffer.from('x')), 'read_only'],
-      ['skills', sandbox.files.write('/mnt/skills/x', Buffer.from('x')), 'read_only'],
-      ['long name', sandbox.files.write(`/workspace/${'n'.repeat(300)}`, Buffer.from('x')), 'name_too_long'],
+    const cases: readonly (readonly [string, () => Promise<unknown>, string])[] = [
+      ['missing', () => read('/workspace/none'), 'file_not_found'],
+      ['directory', () => read('/workspace/a'), 'is_directory'],
+      ['fifo', () => read('/workspace/pipe'), 'not_a_file'],
+      ['file as directory', () => read('/workspace/plain/x'), 'not_a_directory'],
+      ['list of a file', () => list('/workspace/plain'), 'not_a_directory'],
+      ['outside', () => read('/etc/passwd'), 'outside_roots'],
+      ['outside by dots', () => read('../etc/passwd'), 'outside_roots'],
+      ['uploads', () => sandbox.files.write('/mnt/user-data/uploads/x', Buffer.from('x')), 'read_only'],
+      ['skills', () => sandbox.files.write('/mnt/skills/x', Buffer.from('x')), 'read_only'],
+      ['long name', () => sandbox.files.write(`/workspace/${'n'.repeat(300)}`, Buffer.from('x')), 'name_too_long'],
       [
         'no parents',
-        sandbox.files.write('/workspace/no/parent', Buffer.from('x'), { parents: false }),
+        () => sandbox.files.write('/workspace/no/parent', Buffer.from('x'), { parents: false }),
         'file_not_found',
       ],
-      ['write to a directory', sandbox.files.write('/workspace/a', Buffer.from('x')), 'is_directory'],
-      ['NUL', read('/workspace/a\0b'), 'invalid_request'],
-      ['a root itself', sandbox.files.remove('/workspace'), 'outside_roots'],
+      ['write to a directory', () => sandbox.files.write('/workspace/a', Buffer.from('x')), 'is_directory'],
+      ['NUL', () => read('/workspace/a\0b'), 'invalid_request'],
+      ['a root itself', () => sandbox.files.remove('/workspace'), 'read_only'],
     ];
-    for (const [what, call, code] of cases) await expect.soft(call, what).rejects.toMatchObject({ code });
+    for (const [what, call, code] of cases) await expect.soft(call(), what).rejects.toMatchObject({ code });
   });
 
   it('cancels a write and leaves nothing of it', async () => {

@@ -188,7 +188,15 @@ def new_namespaces():
     found = {}
     for label, flag in (('user', 0x10000000), ('mnt', 0x20000), ('pid', 0x20000000), ('net', 0x40000000), ('ipc', 0x8000000), ('uts', 0x4000000), ('cgroup', 0x2000000), ('user+mnt', 0x10020000)):
         found['unshare ' + label] = lambda flag=flag: in_child(lambda: call(UNSHARE, flag) == 0)
-    found['clone3'] = lambda: call(435, bytes(88), 88)
+
+    def clone3():
+        # exit_signal is SIGCHLD.
+        result = call(435, struct.pack('11Q', 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0), 88)
+        if result == 0:
+            os._exit(0)
+        return result
+
+    found['clone3'] = clone3
     return tries(found)
 
 
@@ -258,8 +266,14 @@ def sysctls():
             path = os.path.join(base, name)
             found[path] = lambda path=path: os.open(path, os.O_WRONLY)
     for path in ('/proc/sysrq-trigger', '/proc/kcore', '/proc/kmsg', '/proc/kallsyms', '/proc/timer_list', '/proc/keys', '/proc/acpi', '/proc/irq', '/proc/bus', '/proc/fs', '/proc/scsi', '/proc/mtrr', '/proc/latency_stats', '/proc/sched_debug', '/proc/vmallocinfo', '/proc/kpagecount', '/proc/kpageflags', '/proc/slabinfo', '/proc/1/oom_score_adj'):
-        found['write ' + path] = lambda path=path: os.open(path, os.O_WRONLY)
+        # A mask is the null device: writing to it reaches nothing.
+        found['write ' + path] = lambda path=path: not is_null(path) and os.open(path, os.O_WRONLY)
     return tries(found)
+
+
+def is_null(path):
+    info = os.stat(path)
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == os.makedev(1, 3)
 
 
 @attack
@@ -273,7 +287,7 @@ def kernel_memory():
     return tries({
         'kcore': lambda: content('/proc/kcore') not in (True, b''),
         'kallsyms': addresses,
-        'kmsg': lambda: os.open('/proc/kmsg', os.O_RDONLY | os.O_NONBLOCK),
+        'kmsg': lambda: not is_null('/proc/kmsg') and os.open('/proc/kmsg', os.O_RDONLY | os.O_NONBLOCK),
         'syslog': lambda: call(number(103, 116), 3, ctypes.create_string_buffer(100), 100),
         'keys': lambda: content('/proc/keys') not in (True, b''),
         'timer_list': lambda: content('/proc/timer_list') not in (True, b''),
@@ -367,11 +381,11 @@ def limits():
             soft, hard = resource.getrlimit(which)
             if hard != resource.RLIM_INFINITY:
                 found['raise ' + name] = lambda which=which, hard=hard: resource.setrlimit(which, (hard + 1, hard + 1)) is None
-    score = int(open('/proc/self/oom_score_adj').read())
 
     def lower():
+        # Below 0 it would outlive what the host runs beside it.
         with open('/proc/self/oom_score_adj', 'w') as file:
-            file.write(str(max(-1000, score - 1)))
+            file.write('-1')
         return True
 
     return tries({

@@ -151,8 +151,8 @@ def directories(depth):
 
 
 result = {'descriptors': descriptors(), 'environ': dict(os.environ), 'cwd': os.getcwd()}
-with open('/proc/self/status') as file:
-    pass
+# Before any fork, so that nobody is on its way out.
+result['processes'] = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())
 before = threads('before')
 release = hold_threads(4)
 result['threads'] = before + threads('threads') + in_child('fork', False) + in_child('setsid grandchild', True) + threads('after')
@@ -170,7 +170,6 @@ result['cgroup'] = read('/proc/self/cgroup').splitlines()
 result['init'] = status('/proc/1/status')
 result['init_ns'] = namespaces('/proc/1')
 result['init_files'] = {name: read('/proc/1/' + name)[:400] for name in ('cmdline', 'environ', 'maps', 'cwd', 'root', 'comm', 'mountinfo')}
-result['processes'] = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())
 result['self'] = os.getpid()
 result['session'] = [os.getsid(0), os.getpgid(0)]
 result['sys'] = os.listdir('/sys') if os.path.isdir('/sys') else []

@@ -13,8 +13,6 @@ export interface HostTargets extends AsyncDisposable {
   /** A file of mode 0600 of the caller, whose content is `canary`. */
   readonly file: string;
   readonly canary: string;
-  /** A file of mode 0644 in a directory that everybody may enter. */
-  readonly publicFile: string;
   /** Port of a TCP listener on every address of the host, and of a UDP one. */
   readonly tcpPort: number;
   readonly udpPort: number;
@@ -40,7 +38,6 @@ class Targets implements HostTargets {
   readonly marker = `boxkite-marker-${randomBytes(8).toString('hex')}`;
   readonly #directory = mkdtempSync(join(tmpdir(), 'boxkite-targets-'));
   readonly file = join(this.#directory, 'canary');
-  readonly publicFile = join(this.#directory, 'public');
   readonly unixPath = join(this.#directory, 'listener.sock');
   readonly abstract = `@boxkite-test-${randomBytes(8).toString('hex')}`;
   readonly addresses = Object.values(networkInterfaces())
@@ -62,7 +59,6 @@ class Targets implements HostTargets {
 
   async start(): Promise<this> {
     writeFileSync(this.file, this.canary, { mode: 0o600 });
-    writeFileSync(this.publicFile, this.canary, { mode: 0o644 });
     chmodSync(this.#directory, 0o755);
     for (const where of [{ port: 0, host: '::' }, { path: this.unixPath }, { path: `\0${this.abstract.slice(1)}` }]) {
       const server = createServer((socket) => {

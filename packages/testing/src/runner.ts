@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Effective, ExecHandle, ExecRequest } from '@boxkite/protocol';
 import { FileAgentClient, type OpenRequest, RunnerClient, type SandboxId } from '@boxkite/runner-client';
@@ -17,8 +17,8 @@ export interface TestRunnerOptions {
   readonly idleSeconds?: number | undefined;
   /** Blank envelopes made ahead. */
   readonly blanks?: number | undefined;
-  /** A place that an ended runner left; default: a new one. */
-  readonly place?: Place | undefined;
+  /** Where the runner's own directory is made, beside those of other runners; default: nobody is beside it. */
+  readonly beside?: string | undefined;
   /** `--root` values; default `host`. */
   readonly roots?: readonly string[] | undefined;
 }
@@ -76,12 +76,12 @@ export interface Place {
   readonly agent: string;
 }
 
-/** Makes a place for one runner. */
-export function makePlace(weakened: boolean): Place {
+/** Makes a place for one runner; `beside` holds the directories of several. */
+export function makePlace(weakened: boolean, beside?: string): Place {
   const base = mkdtempSync(join(tmpdir(), 'boxkite-test-'));
   const place = {
     base,
-    directory: join(base, 'runner'),
+    directory: beside === undefined ? join(base, 'runner') : join(beside, basename(base)),
     runner: join(base, 'test-runner'),
     agent: join(base, 'test-agent'),
   };
@@ -179,7 +179,7 @@ export class TestRunner implements AsyncDisposable {
 
 /** Starts a private runner and waits until it serves. */
 export async function startRunner(options: TestRunnerOptions = {}): Promise<TestRunner> {
-  const place = options.place ?? makePlace(options.weaken !== undefined);
+  const place = makePlace(options.weaken !== undefined, options.beside);
   const child = spawn(place.runner, runnerArguments(place.directory, place.agent, options), {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     env: { PATH: RUNNER_PATH },

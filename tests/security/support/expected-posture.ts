@@ -4,7 +4,11 @@
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   HOME: '/workspace',
   LANG: 'C.UTF-8',
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  LC_ALL: 'C.UTF-8',
+  PATH: '/usr/local/bin:/usr/bin:/bin',
+  PYTHONDONTWRITEBYTECODE: '1',
+  PYTHONUNBUFFERED: '1',
+  TERM: 'xterm',
 };
 
 /** Parts of the host's `/etc` that are directories there, and so mounts here; a host has some of them. */
@@ -16,7 +20,6 @@ export const MOUNTS_REQUIRED: readonly RegExp[] = [
   /^\/usr \w+ ro,nosuid,nodev$/,
   /^\/proc proc rw,nosuid,nodev,noexec$/,
   /^\/proc\/sys proc ro,nosuid,nodev,noexec$/,
-  /^\/proc\/kcore \w+ ro,nosuid,noexec$/,
   /^\/dev\/pts devpts rw,nosuid,noexec$/,
   /^\/dev\/shm tmpfs rw,nosuid,nodev$/,
   /^\/dev\/null \w+ ro,nosuid,noexec$/,
@@ -41,7 +44,7 @@ export const MOUNTS_ALLOWED: readonly RegExp[] = [
   new RegExp(String.raw`^${HOST_ETC} \w+ ro,nosuid,nodev$`),
   /^\/proc\/(acpi|scsi|irq|bus|asound) tmpfs ro,nosuid,nodev,noexec$/,
   /^\/proc\/fs proc ro,nosuid,nodev,noexec$/,
-  /^\/proc\/(kmsg|kallsyms|keys|key-users|timer_list|sched_debug|sysrq-trigger|modules|config\.gz|latency_stats|interrupts|cmdline|kpagecount|kpageflags|kpagecgroup|vmallocinfo|slabinfo) \w+ ro,nosuid,noexec$/,
+  /^\/proc\/(kcore|kmsg|kallsyms|keys|key-users|timer_list|sched_debug|sysrq-trigger|modules|config\.gz|latency_stats|interrupts|cmdline|kpagecount|kpageflags|kpagecgroup|vmallocinfo|slabinfo) \w+ ro,nosuid,noexec$/,
 ];
 
 /** Everything below /dev: the usual seven nodes, the terminal's among them, and the links. */
