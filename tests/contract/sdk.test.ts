@@ -311,9 +311,11 @@ describe(`SDK, ${lane}`, () => {
     it('refuses everything after destroy, which may be called again', async () => {
       const gone = await Sandbox.create();
       await gone.files.write('x', 'x');
-      const running = gone.exec('sleep 60');
+      const running = gone.stream('sleep 60');
+      await running.started;
+      const ended = running.result;
       await Promise.all([gone.destroy(), gone.destroy()]);
-      expect(await running).toMatchObject({ end: 'killed', reason: 'sandbox_closed' });
+      expect(await ended).toMatchObject({ end: 'killed', reason: 'sandbox_closed' });
       await expect(gone.exec('true')).rejects.toMatchObject({ code: 'closing' });
       await expect(gone.files.read('x')).rejects.toMatchObject({ code: 'closing' });
       await gone.destroy();
