@@ -24,7 +24,7 @@ async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(all);
 }
 
-const hostile: readonly (readonly [what: string, members: readonly TarMember[], code?: string])[] = [
+const hostile: readonly [what: string, members: readonly TarMember[], code?: string][] = [
   ['..', [{ name: 'ok' }, { name: '../evil' }]],
   ['.. in the middle', [{ name: 'a/../../evil' }]],
   ['an absolute path', [{ name: '/workspace/evil' }]],
@@ -64,17 +64,20 @@ const hostile: readonly (readonly [what: string, members: readonly TarMember[], 
   ['a directory over a file', [{ name: 'd' }, { name: 'd/f' }]],
 ];
 
-test.each(hostile)('%s is refused and leaves nothing', async (_what, members, code = 'refused') => {
-  await writeFile(host('secret'), 'secret');
-  await client.mkdir('/workspace/there', { parents: true });
-  const before = await readdir(host(), { recursive: true });
-  const limits = { maxEntries: 20, maxBytes: 10_000, maxDepth: 10 };
-  for (const path of ['/workspace/new', '/workspace/there']) {
-    await expect(client.archiveIn(path, tarOf(...members), limits)).rejects.toMatchObject({ code });
-  }
-  expect(await readdir(host(), { recursive: true })).toEqual(before);
-  expect(await readdir(agent.host('tmp'))).toEqual([]);
-});
+test.each(hostile)(
+  '%s is refused and leaves nothing',
+  async (_what, members: readonly TarMember[] = [], code = 'refused') => {
+    await writeFile(host('secret'), 'secret');
+    await client.mkdir('/workspace/there', { parents: true });
+    const before = await readdir(host(), { recursive: true });
+    const limits = { maxEntries: 20, maxBytes: 10_000, maxDepth: 10 };
+    for (const path of ['/workspace/new', '/workspace/there']) {
+      await expect(client.archiveIn(path, tarOf(...members), limits)).rejects.toMatchObject({ code });
+    }
+    expect(await readdir(host(), { recursive: true })).toEqual(before);
+    expect(await readdir(agent.host('tmp'))).toEqual([]);
+  },
+);
 
 test('what is cut off or no archive is refused and leaves nothing', async () => {
   const before = await readdir(host(), { recursive: true });

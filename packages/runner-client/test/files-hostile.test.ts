@@ -173,7 +173,7 @@ describe('frames of a hostile client', () => {
         header.writeUInt32LE(id, 8);
         socket.write(Buffer.concat([header, body]));
       }
-      await new Promise((resolve) => socket.end(resolve));
+      await new Promise<void>((resolve) => socket.end(() => resolve()));
       socket.destroy();
     }
     expect(await client.stat('/workspace')).toMatchObject({ type: 'directory' });

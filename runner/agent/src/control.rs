@@ -34,12 +34,8 @@ impl Control {
     /// Takes the channel into the pool and tells the runner that the agent serves.
     pub fn start(pool: &Arc<Pool>, channel: OwnedFd) -> Result<(), Errno> {
         let fd = channel.as_raw_fd();
-        let control = Arc::new(Control {
-            channel,
-            pool: pool.clone(),
-            count: Mutex::default(),
-            receiving: Mutex::default(),
-        });
+        let control =
+            Arc::new(Control { channel, pool: pool.clone(), count: Mutex::default(), receiving: Mutex::default() });
         control.send(b"R")?;
         pool.add(fd, libc::EPOLLIN as u32, control)?;
         Ok(())
@@ -62,10 +58,7 @@ impl Control {
     fn send(&self, message: &[u8]) -> Result<(), Errno> {
         let fd = self.channel.as_raw_fd();
         // SAFETY: `message` is readable for the length that is passed.
-        check(|| unsafe {
-            libc::send(fd, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL)
-        } as i64)
-        .map(drop)
+        check(|| unsafe { libc::send(fd, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL) } as i64).map(drop)
     }
 
     fn receive_all(self: &Arc<Self>) {
@@ -134,16 +127,13 @@ fn descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a whole header in the buffer.
-        let (level, kind, length) =
-            unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
+        let (level, kind, length) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
         if level == libc::SOL_SOCKET && kind == libc::SCM_RIGHTS {
             // SAFETY: CMSG_LEN only computes.
             let overhead = unsafe { libc::CMSG_LEN(0) } as usize;
             for index in 0..length.saturating_sub(overhead) / size_of::<RawFd>() {
                 // SAFETY: the kernel wrote that many descriptors behind the header.
-                let fd = unsafe {
-                    libc::CMSG_DATA(header).cast::<RawFd>().add(index).read_unaligned()
-                };
+                let fd = unsafe { libc::CMSG_DATA(header).cast::<RawFd>().add(index).read_unaligned() };
                 found.push(own(i64::from(fd)));
             }
         }

@@ -184,8 +184,7 @@ impl Pool {
     fn wait(&self, timeout: i32) {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
         // SAFETY: room for one event is passed.
-        let count =
-            unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, timeout) };
+        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), &mut event, 1, timeout) };
         if count != 1 {
             return;
         }
@@ -206,8 +205,7 @@ impl Pool {
 fn control(epoll: &OwnedFd, operation: i32, fd: RawFd, events: u32, key: u64) -> Result<(), Errno> {
     let mut event = libc::epoll_event { events, u64: key };
     // SAFETY: `event` lives through the call.
-    check(|| unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd, &mut event) } as i64)
-        .map(drop)
+    check(|| unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd, &mut event) } as i64).map(drop)
 }
 
 const IDLE: u8 = 0;
@@ -234,8 +232,7 @@ impl Task {
             return;
         }
         drop(slot);
-        let parked =
-            self.state.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+        let parked = self.state.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
         if parked.is_err() {
             self.state.store(QUEUED, Ordering::SeqCst);
             self.pool.clone().push(self);

@@ -69,12 +69,7 @@ impl Header {
         if length > MAX_PAYLOAD {
             return Err(Fail::protocol("the frame is too long"));
         }
-        Ok(Header {
-            length,
-            kind,
-            flags: u16::from_le_bytes([e, f]),
-            id: u32::from_le_bytes([g, h, i, j]),
-        })
+        Ok(Header { length, kind, flags: u16::from_le_bytes([e, f]), id: u32::from_le_bytes([g, h, i, j]) })
     }
 
     /// The header's bytes.

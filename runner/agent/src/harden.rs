@@ -120,13 +120,11 @@ const PROTECTION_AT: u32 = 32;
 /// executable, connected, traced or forked from here on; what is not listed fails with EPERM.
 pub fn lock_down() -> Result<(), Errno> {
     let mut program = filter();
-    let header =
-        libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let header = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     let mode = libc::SECCOMP_SET_MODE_FILTER;
     let flags = libc::SECCOMP_FILTER_FLAG_TSYNC;
     // SAFETY: `header` and the program it points to live through the call.
-    let answer =
-        check(|| unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
+    let answer = check(|| unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
     // With TSYNC a positive answer is the thread that could not take the filter.
     if answer == 0 { Ok(()) } else { Err(Errno(libc::ESRCH)) }
 }

@@ -140,8 +140,7 @@ impl Outbox {
         while !bytes.is_empty() {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             // SAFETY: `bytes` is readable for the length that is passed.
-            let count =
-                unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+            let count = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
             if count >= 0 {
                 bytes = &bytes[count as usize..];
                 continue;

@@ -140,16 +140,13 @@ pub fn unlinkat(dir: RawFd, path: &CStr, directory: bool) -> Result<(), Errno> {
 /// `flags` are those of renameat2: 0, RENAME_NOREPLACE or RENAME_EXCHANGE.
 pub fn rename(from: (RawFd, &CStr), to: (RawFd, &CStr), flags: u32) -> Result<(), Errno> {
     // SAFETY: both names are C strings that live through the call.
-    check(|| unsafe {
-        libc::syscall(libc::SYS_renameat2, from.0, from.1.as_ptr(), to.0, to.1.as_ptr(), flags)
-    })
-    .map(drop)
+    check(|| unsafe { libc::syscall(libc::SYS_renameat2, from.0, from.1.as_ptr(), to.0, to.1.as_ptr(), flags) })
+        .map(drop)
 }
 
 pub fn linkat(from: (RawFd, &CStr), to: (RawFd, &CStr), flags: i32) -> Result<(), Errno> {
     // SAFETY: both names are C strings that live through the call.
-    check(|| unsafe { libc::linkat(from.0, from.1.as_ptr(), to.0, to.1.as_ptr(), flags) } as i64)
-        .map(drop)
+    check(|| unsafe { libc::linkat(from.0, from.1.as_ptr(), to.0, to.1.as_ptr(), flags) } as i64).map(drop)
 }
 
 pub fn symlinkat(target: &CStr, dir: RawFd, path: &CStr) -> Result<(), Errno> {
@@ -160,9 +157,8 @@ pub fn symlinkat(target: &CStr, dir: RawFd, path: &CStr) -> Result<(), Errno> {
 pub fn readlinkat(dir: RawFd, path: &CStr) -> Result<CString, Errno> {
     let mut buffer = vec![0u8; libc::PATH_MAX as usize];
     // SAFETY: `buffer` is writable for the length that is passed.
-    let length = check(|| unsafe {
-        libc::readlinkat(dir, path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len())
-    } as i64)?;
+    let length =
+        check(|| unsafe { libc::readlinkat(dir, path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) } as i64)?;
     buffer.truncate(length as usize);
     CString::new(buffer).map_err(|_| Errno(libc::EINVAL))
 }
@@ -176,10 +172,7 @@ pub fn fchmod(fd: RawFd, mode: u32) -> Result<(), Errno> {
 pub fn chmod_opath(fd: RawFd, mode: u32) -> Result<(), Errno> {
     const FCHMODAT2: libc::c_long = 452;
     // SAFETY: the path is a static C string.
-    check(|| unsafe {
-        libc::syscall(FCHMODAT2, fd, c"".as_ptr(), mode, libc::AT_EMPTY_PATH)
-    })
-    .map(drop)
+    check(|| unsafe { libc::syscall(FCHMODAT2, fd, c"".as_ptr(), mode, libc::AT_EMPTY_PATH) }).map(drop)
 }
 
 /// Follows a link at the last component, as chmod(2) does.
@@ -196,24 +189,20 @@ pub fn writable(dir: RawFd, path: &CStr) -> Result<(), Errno> {
 
 pub fn pread(fd: RawFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     // SAFETY: `buffer` is writable for the length that is passed.
-    check(|| unsafe {
-        libc::pread(fd, buffer.as_mut_ptr().cast(), buffer.len(), offset as i64)
-    } as i64)
-    .map(|count| count as usize)
+    check(|| unsafe { libc::pread(fd, buffer.as_mut_ptr().cast(), buffer.len(), offset as i64) } as i64)
+        .map(|count| count as usize)
 }
 
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: `buffer` is writable for the length that is passed.
-    check(|| unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } as i64)
-        .map(|count| count as usize)
+    check(|| unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } as i64).map(|count| count as usize)
 }
 
 /// Writes all of `bytes` at the descriptor's own position.
 pub fn write_all(fd: RawFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         // SAFETY: `bytes` is readable for the length that is passed.
-        let count =
-            check(|| unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) } as i64)?;
+        let count = check(|| unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) } as i64)?;
         if count == 0 {
             return Err(Errno(libc::EIO));
         }
@@ -282,9 +271,8 @@ impl Entries {
             if self.at >= self.end {
                 let buffer = &mut self.buffer;
                 // SAFETY: the kernel writes at most `buffer.len()` bytes.
-                let count = check(|| unsafe {
-                    libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len())
-                })?;
+                let count =
+                    check(|| unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) })?;
                 if count == 0 {
                     return Ok(None);
                 }

@@ -80,12 +80,8 @@ impl Place {
 
 async fn take_in(call: &Call, place: &Place, limits: Limits, keep: bool) -> Result<Used, Fail> {
     let root = sys::open_dir_at(place.dir.as_raw_fd(), &place.hidden)?;
-    let mut extraction = Extraction {
-        source: Source { call, chunk: Vec::new(), at: 0 },
-        root,
-        limits,
-        used: Used::default(),
-    };
+    let mut extraction =
+        Extraction { source: Source { call, chunk: Vec::new(), at: 0 }, root, limits, used: Used::default() };
     extraction.run().await?;
     call.check()?;
     let dir = place.dir.as_raw_fd();
@@ -239,9 +235,7 @@ impl Extraction<'_> {
             return Err(refused());
         }
         match sys::linkat((from.as_raw_fd(), target), (dir, name), 0) {
-            Err(Errno(libc::EEXIST)) => {
-                Err(Fail::new(Code::Refused, "a hard link over an earlier member"))
-            }
+            Err(Errno(libc::EEXIST)) => Err(Fail::new(Code::Refused, "a hard link over an earlier member")),
             other => Ok(other?),
         }
     }

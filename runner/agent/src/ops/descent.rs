@@ -14,10 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// that going back opens each level a few times at most.
 fn keeps(level: usize, top: usize) -> bool {
     let below = top - level;
-    below < 32
-        || (level.is_multiple_of(16) && below < 512)
-        || (level.is_multiple_of(256) && below < 8192)
-        || level.is_multiple_of(4096)
+    below < 32 || (level % 16 == 0 && below < 512) || (level % 256 == 0 && below < 8192) || level % 4096 == 0
 }
 
 struct Level<T> {

@@ -32,8 +32,7 @@ impl<'a> Merge<'a> {
         match self.undo() {
             Ok(()) => Err(fail),
             Err(undo) => Err(Fail {
-                message: format!("{}; and it could not be undone: {}", fail.message, undo.message)
-                    .into(),
+                message: format!("{}; and it could not be undone: {}", fail.message, undo.message).into(),
                 ..undo
             }),
         }
@@ -51,8 +50,7 @@ impl<'a> Merge<'a> {
                 found.push(entry.name.to_owned());
             }
             for name in found {
-                let both_are_directories =
-                    self.move_one(from.as_raw_fd(), to.as_raw_fd(), &names, &name);
+                let both_are_directories = self.move_one(from.as_raw_fd(), to.as_raw_fd(), &names, &name);
                 if both_are_directories.map_err(|fail| fail.at(name.to_bytes()))? {
                     let mut below = names.clone();
                     below.push(name);
@@ -64,13 +62,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Moves one name; answers whether it is a directory on both sides and was left for later.
-    fn move_one(
-        &mut self,
-        from: RawFd,
-        to: RawFd,
-        names: &[CString],
-        name: &CStr,
-    ) -> Result<bool, Fail> {
+    fn move_one(&mut self, from: RawFd, to: RawFd, names: &[CString], name: &CStr) -> Result<bool, Fail> {
         match sys::rename((from, name), (to, name), libc::RENAME_NOREPLACE) {
             Ok(()) => {
                 self.log.push((names.to_vec(), name.to_owned(), Done::Moved));

@@ -82,13 +82,7 @@ pub fn put_header(place: &mut [u8], frame_kind: u8, id: u32, length: usize) {
     place[..HEADER].copy_from_slice(&header.encode());
 }
 
-async fn stream(
-    call: &Call,
-    file: &OwnedFd,
-    stat: &Stat,
-    offset: u64,
-    length: u64,
-) -> Result<Vec<u8>, Fail> {
+async fn stream(call: &Call, file: &OwnedFd, stat: &Stat, offset: u64, length: u64) -> Result<Vec<u8>, Fail> {
     let mut meta = Vec::new();
     push_meta(&mut meta, call.id, stat);
     call.send(&meta).await?;

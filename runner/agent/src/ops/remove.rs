@@ -85,7 +85,7 @@ pub async fn remove_tree(call: Option<&Call>, dir: &OwnedFd, name: &CStr) -> Res
     let mut steps = 0usize;
     loop {
         steps += 1;
-        if steps.is_multiple_of(SLICE) {
+        if steps % SLICE == 0 {
             if let Some(call) = call {
                 call.check()?;
             }

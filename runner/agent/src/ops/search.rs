@@ -15,9 +15,7 @@ use crate::payload::{Reader, put_bytes};
 use crate::sys::{self, Stat};
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{
-    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
-};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -131,7 +129,7 @@ async fn search(call: &Call, query: &Query, tree: Tree, filter: Filter) -> Resul
                 };
                 let file = (&file, &stat);
                 search_file(call, query, file, walker.path(), &mut out, &mut totals).await?;
-                if totals.files.is_multiple_of(32) {
+                if totals.files % 32 == 0 {
                     yield_now().await;
                 }
             }
@@ -206,8 +204,7 @@ fn room(limit: u64, used: u64) -> u64 {
 }
 
 fn searcher(query: &Query) -> Searcher {
-    let binary =
-        if query.binary_as_text { BinaryDetection::none() } else { BinaryDetection::quit(0) };
+    let binary = if query.binary_as_text { BinaryDetection::none() } else { BinaryDetection::quit(0) };
     SearcherBuilder::new()
         .line_number(true)
         .before_context(query.before)

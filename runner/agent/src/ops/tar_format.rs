@@ -45,9 +45,8 @@ impl TarHeader {
         if block.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        let sum: u64 = (0..BLOCK)
-            .map(|at| if (148..156).contains(&at) { u64::from(b' ') } else { u64::from(block[at]) })
-            .sum();
+        let sum: u64 =
+            (0..BLOCK).map(|at| if (148..156).contains(&at) { u64::from(b' ') } else { u64::from(block[at]) }).sum();
         if number(&block[148..156])? != sum as i128 {
             return Err(refused("not a tar archive, or a damaged one"));
         }
@@ -72,8 +71,8 @@ impl TarHeader {
             }
             _ => return Err(refused("a kind of member that is not supported").at(&name)),
         };
-        let size = u64::try_from(number(&block[124..136])?)
-            .map_err(|_| refused("a negative or too large size").at(&name))?;
+        let size =
+            u64::try_from(number(&block[124..136])?).map_err(|_| refused("a negative or too large size").at(&name))?;
         let mode = (number(&block[100..108])? & 0o7777) as u32;
         let mtime = number(&block[136..148])?.clamp(0, i64::MAX.into()) as i64;
         Ok(Some(TarHeader { member, name, link: text(&block[157..257]), mode, size, mtime }))

@@ -42,7 +42,7 @@ async fn walk(call: &Call, mut walker: Walker, flags: Flags, limit: u64) -> Resu
     let mut more = false;
     while let Some(item) = walker.next()? {
         steps += 1;
-        if steps.is_multiple_of(SLICE) {
+        if steps % SLICE == 0 {
             call.check()?;
             yield_now().await;
         }

@@ -110,8 +110,7 @@ pub struct Walker {
 impl Walker {
     /// Begins below an open directory, after the relative path `cursor` if that is not empty.
     pub fn new(root: OwnedFd, filter: Filter, cursor: &[u8]) -> Result<Walker, Fail> {
-        let resume = (!cursor.is_empty())
-            .then(|| cursor.split(|&byte| byte == b'/').map(<[u8]>::to_vec).collect());
+        let resume = (!cursor.is_empty()).then(|| cursor.split(|&byte| byte == b'/').map(<[u8]>::to_vec).collect());
         let mut walker = Walker {
             descent: Descent::new(root, CString::default())?,
             filter,
@@ -190,11 +189,7 @@ impl Walker {
 
     /// Cuts the path back to the directory that the walk is in, `depth` names long.
     fn drop_name(&mut self, depth: usize) {
-        let names = if self.path.is_empty() {
-            0
-        } else {
-            self.path.iter().filter(|&&byte| byte == b'/').count() + 1
-        };
+        let names = if self.path.is_empty() { 0 } else { self.path.iter().filter(|&&byte| byte == b'/').count() + 1 };
         for _ in depth..names {
             let cut = self.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
             self.path.truncate(cut);
@@ -226,8 +221,7 @@ impl Walker {
         if self.filter.excludes(&self.path, name.to_bytes()) || self.ignored(stat.is_dir()) {
             return Ok(None);
         }
-        let deeper = self.filter.max_depth == 0
-            || self.descent.depth() + 1 < self.filter.max_depth as usize;
+        let deeper = self.filter.max_depth == 0 || self.descent.depth() + 1 < self.filter.max_depth as usize;
         if stat.is_dir() && deeper {
             self.enter = Some(name.clone());
         }

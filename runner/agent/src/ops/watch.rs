@@ -48,12 +48,7 @@ pub fn start(call: &Arc<Call>, flags: Flags, payload: &[u8]) -> Result<Started, 
     // SAFETY: no memory is passed.
     let inotify = check(|| unsafe { libc::inotify_init1(init) } as i64)
         .map_err(|errno| exhausted(errno, libc::EMFILE, "no inotify instance is left"))?;
-    let mut watch = Watch {
-        inotify: own(inotify),
-        root,
-        recursive: flags.has(RECURSIVE),
-        directories: HashMap::new(),
-    };
+    let mut watch = Watch { inotify: own(inotify), root, recursive: flags.has(RECURSIVE), directories: HashMap::new() };
     let call = call.clone();
     let work = async move {
         watch.add(Vec::new())?;
@@ -66,11 +61,7 @@ pub fn start(call: &Arc<Call>, flags: Flags, payload: &[u8]) -> Result<Started, 
 }
 
 fn exhausted(errno: Errno, limit: i32, message: &'static str) -> Fail {
-    if errno.0 == limit {
-        Fail { code: Code::Limit, errno: errno.0, message: message.into() }
-    } else {
-        errno.into()
-    }
+    if errno.0 == limit { Fail { code: Code::Limit, errno: errno.0, message: message.into() } } else { errno.into() }
 }
 
 struct Watch {
@@ -199,11 +190,9 @@ impl Watch {
 
     /// A directory that was moved is watched under its new name, or no longer.
     fn forget(&mut self, path: &[u8]) {
-        let below = |candidate: &[u8]| {
-            candidate.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-        };
-        let gone: Vec<i32> =
-            self.directories.iter().filter(|(_, known)| below(known)).map(|(&id, _)| id).collect();
+        let below =
+            |candidate: &[u8]| candidate.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
+        let gone: Vec<i32> = self.directories.iter().filter(|(_, known)| below(known)).map(|(&id, _)| id).collect();
         for id in gone {
             self.directories.remove(&id);
             // SAFETY: no memory is passed. A watch that is gone already is what this asks for.
@@ -231,8 +220,7 @@ impl Watch {
         if path.is_empty() && self.root.is_empty() {
             return b"/".to_vec();
         }
-        let parts: &[&[u8]] =
-            if path.is_empty() { &[&self.root] } else { &[&self.root, b"/", path] };
+        let parts: &[&[u8]] = if path.is_empty() { &[&self.root] } else { &[&self.root, b"/", path] };
         parts.concat()
     }
 
@@ -247,13 +235,7 @@ impl Watch {
             Err(Errno(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EACCES)) => return Ok(()),
             other => other?,
         };
-        let filter = Filter {
-            hidden: true,
-            respect_ignore: false,
-            max_depth: 0,
-            include: None,
-            exclude: None,
-        };
+        let filter = Filter { hidden: true, respect_ignore: false, max_depth: 0, include: None, exclude: None };
         let mut walker = Walker::new(dir, filter, b"")?;
         while let Some(item) = walker.next()? {
             call.check()?;
