@@ -22,6 +22,7 @@ pub mod step;
 pub mod sys;
 mod user_namespace;
 mod weakening;
+mod wipe;
 mod workspace;
 
 pub use weakening::Weakening;

@@ -11,6 +11,7 @@ use crate::frames::{Code, Strings, Writer};
 use crate::step::{At, Broken};
 use crate::sys::{self, Errno};
 use crate::weakening::{Layer, Weakening};
+use crate::wipe::wipe;
 
 /// What one command is given besides its strings.
 pub struct Terms {
@@ -30,7 +31,7 @@ pub enum Streams {
 
 /// argv and envp as execve wants them. The slot before argv is free for an interpreter.
 pub struct Arguments {
-    _owners: Vec<CString>,
+    owners: Vec<CString>,
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
     program: Vec<u8>,
@@ -55,7 +56,7 @@ impl Arguments {
             program: strings.arguments[0].to_vec(),
             path: path.unwrap_or(b"/usr/bin:/bin").to_vec(),
             cwd: CString::new(strings.cwd).map_err(|_| libc::EINVAL)?,
-            _owners: owners,
+            owners,
         })
     }
 
@@ -79,7 +80,7 @@ impl Arguments {
 
     fn execute_at(&mut self, path: &[u8]) -> Errno {
         let Ok(path) = CString::new(path) else { return libc::EINVAL };
-        // SAFETY: argv and envp end with a null pointer, and what they point to lives in `_owners`.
+        // SAFETY: argv and envp end with a null pointer, and what they point to lives in `owners`.
         unsafe { libc::execve(path.as_ptr(), self.argv[1..].as_ptr(), self.envp.as_ptr()) };
         let errno = sys::errno();
         if errno != libc::ENOEXEC {
@@ -90,6 +91,15 @@ impl Arguments {
         // SAFETY: as above; the free slot now holds the shell's name.
         unsafe { libc::execve(c"/bin/sh".as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
         sys::errno()
+    }
+}
+
+impl Drop for Arguments {
+    /// The environment may hold secrets.
+    fn drop(&mut self) {
+        for text in self.owners.drain(..) {
+            wipe(&mut text.into_bytes());
+        }
     }
 }
 

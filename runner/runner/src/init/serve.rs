@@ -10,6 +10,7 @@ use crate::frames::{Code, Failure, MAX_ARGUMENTS, Reader, Strings, stdin};
 use crate::step::{At, Broken};
 use crate::sys::{self, Errno};
 use crate::weakening::Weakening;
+use crate::wipe::wipe;
 
 /// The longest order that travels in a message; longer strings come in a memory file.
 pub const INLINE_ORDER: usize = 32 << 10;
@@ -344,12 +345,4 @@ fn children_cpu_us() -> u64 {
     };
     let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
     us(usage.ru_utime) + us(usage.ru_stime)
-}
-
-/// Overwrites bytes in a way that the compiler keeps.
-fn wipe(bytes: &mut [u8]) {
-    for byte in bytes {
-        // SAFETY: a reference is valid for writes.
-        unsafe { std::ptr::write_volatile(byte, 0) };
-    }
 }

@@ -1,7 +1,7 @@
 //! File agents: started at the first file call, given each client's socket, ended when idle.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Server;
 use super::envelopes::Phase;
@@ -15,6 +15,9 @@ mod said {
     pub const READY: u8 = b'R';
     pub const IDLE: u8 = b'I';
 }
+
+/// So far ahead does an agent that has a connection begin to be idle.
+const IN_USE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The message that carries a client's socket to the agent.
 const CONNECTION: &[u8] = b"C";
@@ -66,7 +69,10 @@ impl Server {
             // A message older than the last socket handed on says nothing.
             said::IDLE if Reader::new(&message[1..]).u64() == Ok(envelope.handed) => {
                 envelope.idle_since = Instant::now();
-                self.timers.add(self.setup.idle, Timer::Idle(id));
+                if !envelope.has_timer {
+                    envelope.has_timer = true;
+                    self.timers.add(self.setup.idle, Timer::Idle(id));
+                }
             }
             _ => {}
         }
@@ -82,7 +88,7 @@ impl Server {
                 continue;
             }
             // Busy from here on: the timer of an earlier idle time must not end it.
-            envelope.idle_since = Instant::now() + std::time::Duration::from_secs(u32::MAX.into());
+            envelope.idle_since = Instant::now() + IN_USE;
             match sys::send(envelope.control.as_fd(), CONNECTION, &[socket.as_raw_fd()]) {
                 Ok(_) => envelope.handed += 1,
                 // The agent is ending: the socket closes, and the client asks again.

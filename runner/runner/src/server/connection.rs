@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::frames::{self, Failure, HEADER, Header};
 use crate::sys::{self, Errno};
+use crate::wipe::wipe;
 
 const CHUNK: usize = 64 << 10;
 /// Above this many unsent bytes nothing more is read from the client nor taken from a spool.
@@ -19,8 +19,8 @@ pub struct Connection {
     written: usize,
     /// Execs with something to send, each at most once.
     pub ready: VecDeque<u64>,
-    /// Whether epoll tells of room for writing.
-    pub watching: bool,
+    /// What epoll tells of: input, room for output.
+    pub watched: (bool, bool),
     /// To be closed once everything is written.
     pub closing: bool,
 }
@@ -33,7 +33,7 @@ impl Connection {
             output: Vec::new(),
             written: 0,
             ready: VecDeque::new(),
-            watching: false,
+            watched: (true, false),
             closing: false,
         }
     }
@@ -97,6 +97,11 @@ impl Connection {
         self.output.len() - self.written < HIGH_WATER
     }
 
+    /// What epoll should tell of: a client that does not read its answers is not read from either.
+    pub fn interest(&self) -> (bool, bool) {
+        (self.has_room(), self.written < self.output.len())
+    }
+
     /// Writes what the socket takes. `Ok(true)`: everything is written.
     pub fn write(&mut self) -> Result<bool, Errno> {
         while self.written < self.output.len() {
@@ -111,12 +116,4 @@ impl Connection {
         self.written = 0;
         Ok(true)
     }
-}
-
-/// Overwrites bytes in a way that the compiler keeps.
-pub fn wipe(bytes: &mut [u8]) {
-    bytes.fill(0);
-    // Both keep the writes above from being optimised away.
-    compiler_fence(Ordering::SeqCst);
-    std::hint::black_box(bytes);
 }

@@ -1,15 +1,20 @@
 //! Clients come and go. An exec outlives the connection that started it.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
+use super::Server;
 use super::connection::Connection;
 use super::poll::{Event, Token};
-use super::{Server, connection};
+use super::timers::Timer;
 use crate::frames::{self, Failure, kind};
 use crate::sys::{self, Errno};
+use crate::wipe::wipe;
 
 /// Connections at one time; more wait in the kernel's queue until one ends.
 const MOST_CONNECTIONS: usize = 4096;
+/// How long nobody is accepted when there is no place.
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl Server {
     pub(super) fn accept(&mut self) {
@@ -19,12 +24,26 @@ impl Server {
                 let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
                 let fd = libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags);
                 if fd < 0 {
-                    return;
+                    let errno = sys::errno();
+                    if errno == libc::EAGAIN {
+                        return;
+                    }
+                    break;
                 }
                 OwnedFd::from_raw_fd(fd)
             };
             // A failure closes the socket, which tells the client.
             let _ = self.accept_connection(socket);
+        }
+        // No place or no descriptor: the listener would be told as ready for ever, so it is left alone for a while.
+        if self.poll.remove(self.listener.as_fd()).is_ok() {
+            self.timers.add(PAUSE, Timer::Listen);
+        }
+    }
+
+    pub(super) fn listen_again(&mut self) {
+        if self.poll.add(self.listener.as_fd(), Token::Listener).is_err() {
+            self.timers.add(PAUSE, Timer::Listen);
         }
     }
 
@@ -64,7 +83,7 @@ impl Server {
                 Ok(None) => break,
                 Ok(Some((header, mut payload))) => {
                     self.operation(id, header, &payload);
-                    connection::wipe(&mut payload);
+                    wipe(&mut payload);
                 }
                 Err(failure) => {
                     self.answer(id, &frames::error(0, &failure));
@@ -105,34 +124,32 @@ impl Server {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             while connection.has_room() {
                 let Some(exec) = connection.ready.pop_front() else { break };
-                let Some(record) = self.execs.get_mut(&exec) else { continue };
+                // Another connection may have become its consumer since.
+                let record = self.execs.get_mut(&exec).filter(|record| record.consumer == Some(id));
+                let Some(record) = record else { continue };
                 if record.next_frames(connection) {
                     connection.ready.push_back(exec);
                 }
             }
             match connection.write() {
                 Ok(true) if connection.ready.is_empty() => {
-                    let (closing, watching) = (connection.closing, connection.watching);
-                    if closing {
-                        self.drop_connection(id);
-                    } else if watching {
-                        self.watch_writing(id, false);
-                    }
-                    return;
+                    let closing = connection.closing;
+                    return if closing { self.drop_connection(id) } else { self.watch(id) };
                 }
                 Ok(true) => {}
-                Ok(false) => return self.watch_writing(id, true),
+                Ok(false) => return self.watch(id),
                 Err(_) => return self.drop_connection(id),
             }
         }
     }
 
-    fn watch_writing(&mut self, id: u64, on: bool) {
+    /// Tells epoll what the connection is waiting for.
+    fn watch(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.watching != on {
-            connection.watching = on;
-            let token = Token::Connection(id);
-            if self.poll.watch_writing(connection.socket.as_fd(), token, on).is_err() {
+        let interest = connection.interest();
+        if connection.watched != interest {
+            connection.watched = interest;
+            if self.poll.watch(connection.socket.as_fd(), Token::Connection(id), interest).is_err() {
                 self.drop_connection(id);
             }
         }

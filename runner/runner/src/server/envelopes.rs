@@ -15,6 +15,8 @@ use crate::sys;
 
 /// How far an envelope's charge may lie above its start before it is retired.
 const CHARGE_SLACK: u64 = 4 << 20;
+/// Messages that are read from one envelope before others have their turn.
+const MOST_MESSAGES: usize = 16;
 /// The pause before a cgroup is removed again that still holds an ended process.
 const AGAIN: Duration = Duration::from_micros(500);
 
@@ -46,6 +48,8 @@ pub struct Envelope {
     pub handed: u64,
     pub waiting: Vec<(OwnedFd, u32)>,
     pub idle_since: Instant,
+    /// Whether a timer will look at it: one at a time.
+    pub has_timer: bool,
     pub process: Option<OwnedFd>,
     memory_events: Option<OwnedFd>,
     limits: EnvelopeLimits,
@@ -71,6 +75,7 @@ impl Envelope {
             handed: 0,
             waiting: Vec::new(),
             idle_since: Instant::now(),
+            has_timer: false,
             process: None,
             memory_events: None,
             limits,
@@ -99,7 +104,7 @@ pub fn group_failure(error: &crate::cgroup::Error) -> Failure {
 impl Server {
     /// A message of PID 1, or the end of its socket, which the end of its process follows.
     pub(super) fn report(&mut self, id: u64) {
-        loop {
+        for _ in 0..MOST_MESSAGES {
             let Some(envelope) = self.envelopes.get_mut(&id) else { return };
             let mut buffer = [0; 1024];
             match sys::receive(envelope.control.as_fd(), &mut buffer) {
@@ -174,18 +179,25 @@ impl Server {
         if sandbox.closing || sandbox.idle.len() > self.most_idle {
             return self.kill_envelope(id);
         }
-        if !sandbox.blank {
+        if !sandbox.blank && !envelope.has_timer {
+            envelope.has_timer = true;
             self.timers.add(self.setup.idle, Timer::Idle(id));
         }
         self.sandbox_ready(id_of_sandbox);
     }
 
+    /// Ends an envelope that has been idle for long, or looks again later.
     pub(super) fn check_idle(&mut self, id: u64) {
-        let Some(envelope) = self.envelopes.get(&id) else { return };
-        let idle = envelope.phase == Phase::Idle;
-        let agent_in_use = envelope.role != Role::Command && !envelope.waiting.is_empty();
-        if idle && envelope.idle_since.elapsed() >= self.setup.idle && !agent_in_use {
-            self.kill_envelope(id);
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        envelope.has_timer = false;
+        let left = self.setup.idle.saturating_sub(envelope.idle_since.elapsed());
+        match envelope.phase {
+            Phase::Idle if left.is_zero() && envelope.waiting.is_empty() => self.kill_envelope(id),
+            Phase::Idle | Phase::Busy(_) => {
+                envelope.has_timer = true;
+                self.timers.add(left.max(Duration::from_millis(10)), Timer::Idle(id));
+            }
+            Phase::Making | Phase::Ending | Phase::Ended => {}
         }
     }
 
@@ -204,6 +216,9 @@ impl Server {
         };
         self.check_memory(id);
         let keep = clean == 1 && self.is_untouched(id);
+        if let Some(envelope) = self.envelopes.get_mut(&id).filter(|_| !keep) {
+            envelope.phase = Phase::Ending;
+        }
         self.exec_dead(exec, Some(status), Some(cpu), !keep);
         self.after_command(id, keep);
     }

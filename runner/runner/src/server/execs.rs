@@ -9,9 +9,12 @@ use super::timers::Timer;
 use crate::effective::{Effective, Status};
 use crate::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind};
 use crate::sys;
+use crate::wipe::wipe;
 
 /// Ended records of one sandbox that wait for their commit.
 const MOST_RECORDS: usize = 4096;
+/// Uncommitted output of one sandbox's execs above which it starts no more.
+const MOST_KEPT: usize = 256 << 20;
 /// How often CPU time is read.
 pub const CPU_INTERVAL: Duration = Duration::from_millis(25);
 
@@ -44,8 +47,8 @@ pub struct Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        super::connection::wipe(&mut self.strings);
-        super::connection::wipe(&mut self.inline);
+        wipe(&mut self.strings);
+        wipe(&mut self.inline);
     }
 }
 
@@ -78,6 +81,11 @@ pub struct Exec {
 }
 
 impl Exec {
+    /// Bytes of memory that its spools take.
+    fn kept(&self) -> usize {
+        self.streams.iter().map(|stream| stream.spool.kept()).sum()
+    }
+
     /// The terminal, where there is one.
     pub fn terminal(&self) -> Option<&OwnedFd> {
         self.streams[0].source.as_ref().filter(|_| self.head.terminal)
@@ -120,13 +128,15 @@ impl Exec {
 impl Server {
     pub(super) fn begin_exec(&mut self, client: u64, request: u32, exec: &frames::Exec<'_>) -> Result<(), Failure> {
         let head = exec.head;
-        let records = self.execs.values().filter(|exec| exec.sandbox == head.sandbox && exec.state == State::Ended);
-        let full = records.count() >= MOST_RECORDS;
         let sandbox = self.sandboxes.get(&head.sandbox).filter(|sandbox| !sandbox.blank);
         let sandbox = sandbox.ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
+        let records = sandbox.execs.iter().filter_map(|id| self.execs.get(id));
+        let ended = records.clone().filter(|exec| exec.state == State::Ended).count();
+        let kept: usize = records.map(Exec::kept).sum();
         match () {
             () if sandbox.closing => return Err(Failure::new(Code::Closing, "sandbox")),
-            () if full => return Err(Failure::new(Code::LimitReached, "ended records")),
+            () if ended >= MOST_RECORDS => return Err(Failure::new(Code::LimitReached, "ended records")),
+            () if kept >= MOST_KEPT => return Err(Failure::new(Code::LimitReached, "uncommitted output")),
             () if head.memory_bytes != 0 && self.available.memory.is_none() => {
                 return Err(Failure::new(Code::IsolationUnavailable, "memory limit"));
             }
@@ -164,6 +174,9 @@ impl Server {
             retired: false,
         };
         self.execs.insert(id, record);
+        if let Some(sandbox) = self.sandboxes.get_mut(&head.sandbox) {
+            sandbox.execs.insert(id);
+        }
         match self.envelope_for(head.sandbox, id, head.fresh) {
             Ok(Some(envelope)) => self.launch(id, envelope),
             Ok(None) => {}
@@ -220,7 +233,7 @@ impl Server {
 
     /// The command never ran: the starter gets the reason, and there is no record.
     pub(super) fn not_started(&mut self, id: u64, failure: &Failure) {
-        let Some(exec) = self.execs.remove(&id) else { return };
+        let Some(exec) = self.forget_exec(id) else { return };
         if let Some(at) = exec.deadline {
             self.timers.cancel(Timer::Deadline(id), at);
         }
@@ -266,6 +279,9 @@ impl Server {
     /// Nothing of the exec is alive any more. `wait_status` is the command's own, where PID 1 could tell it.
     pub(super) fn exec_dead(&mut self, id: u64, wait_status: Option<i32>, cpu_us: Option<u64>, retired: bool) {
         let Some(exec) = self.execs.get_mut(&id) else { return };
+        if matches!(exec.state, State::Draining | State::Ended) {
+            return;
+        }
         if exec.state == State::Starting {
             return self.not_started(id, &Failure::new(Code::StartFailed, "PID 1 ended"));
         }
@@ -306,7 +322,11 @@ impl Server {
         self.finish_closing(sandbox);
     }
 
-    pub(super) fn forget_exec(&mut self, id: u64) {
-        self.execs.remove(&id);
+    pub(super) fn forget_exec(&mut self, id: u64) -> Option<Exec> {
+        let exec = self.execs.remove(&id)?;
+        if let Some(sandbox) = self.sandboxes.get_mut(&exec.sandbox) {
+            sandbox.execs.remove(&id);
+        }
+        Some(exec)
     }
 }

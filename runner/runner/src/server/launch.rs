@@ -57,7 +57,7 @@ impl Server {
         exec.begun = Instant::now();
         let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
         let sent = sys::send(envelope.control.as_fd(), &message, &raw);
-        super::connection::wipe(&mut message);
+        crate::wipe::wipe(&mut message);
         sent.map_err(failed("envelope")).map(drop)?;
         self.set_deadlines(id);
         Ok(())

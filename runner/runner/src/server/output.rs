@@ -165,7 +165,7 @@ impl Server {
             stream.spool.commit(offset.min(stream.sent));
         }
         if end && exec.state == State::Ended && exec.end_sent {
-            self.forget_exec(id);
+            drop(self.forget_exec(id));
         } else {
             self.resume(id);
         }

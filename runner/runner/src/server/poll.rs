@@ -74,8 +74,15 @@ impl Poll {
         }
     }
 
-    fn control(&self, operation: i32, fd: BorrowedFd<'_>, token: Token, write: bool) -> Result<(), Errno> {
-        let events = libc::EPOLLIN as u32 | if write { libc::EPOLLOUT as u32 } else { 0 };
+    fn control(
+        &self,
+        operation: i32,
+        fd: BorrowedFd<'_>,
+        token: Token,
+        (read, write): (bool, bool),
+    ) -> Result<(), Errno> {
+        let bit = |on: bool, bit: i32| if on { bit as u32 } else { 0 };
+        let events = bit(read, libc::EPOLLIN) | bit(write, libc::EPOLLOUT);
         let mut event = libc::epoll_event { events, u64: token.pack() };
         // SAFETY: the event outlives the call.
         let result = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &raw mut event) };
@@ -83,16 +90,16 @@ impl Poll {
     }
 
     pub fn add(&self, fd: BorrowedFd<'_>, token: Token) -> Result<(), Errno> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, false)
+        self.control(libc::EPOLL_CTL_ADD, fd, token, (true, false))
     }
 
-    /// Whether to tell of room for writing too.
-    pub fn watch_writing(&self, fd: BorrowedFd<'_>, token: Token, on: bool) -> Result<(), Errno> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, on)
+    /// Changes what is told: something to read, room for writing. The end of a socket is always told.
+    pub fn watch(&self, fd: BorrowedFd<'_>, token: Token, interest: (bool, bool)) -> Result<(), Errno> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
     }
 
     pub fn remove(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.control(libc::EPOLL_CTL_DEL, fd, Token::Listener, false)
+        self.control(libc::EPOLL_CTL_DEL, fd, Token::Listener, (false, false))
     }
 
     /// Waits for events, at most `most` long.

@@ -1,7 +1,7 @@
 //! Sandboxes: made, some ahead and blank, opened once, closed for ever.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::timers::Timer;
 use super::{Mode, Server};
@@ -42,6 +42,7 @@ pub struct Sandbox {
     pub blank: bool,
     pub closing: bool,
     pub envelopes: BTreeSet<u64>,
+    pub execs: BTreeSet<u64>,
     /// Ready envelopes, the one used last at the end.
     pub idle: Vec<u64>,
     /// The file agent and the filling one.
@@ -151,8 +152,12 @@ impl Server {
             sandbox.workspace.resize(open.workspace_bytes, open.inodes).map_err(|it| it.failure(Code::Internal))?;
             sandbox.group.set(&sandbox.limits(&self.available)).map_err(|error| group_failure(&error))?;
         }
-        for envelope in &sandbox.idle {
-            self.timers.add(idle, Timer::Idle(*envelope));
+        for id in &sandbox.idle {
+            if let Some(envelope) = self.envelopes.get_mut(id) {
+                envelope.idle_since = Instant::now();
+                envelope.has_timer = true;
+                self.timers.add(idle, Timer::Idle(*id));
+            }
         }
         Ok(())
     }
@@ -185,6 +190,7 @@ impl Server {
             blank,
             closing: false,
             envelopes: BTreeSet::new(),
+            execs: BTreeSet::new(),
             idle: Vec::new(),
             agents: [None; 2],
             group,
@@ -306,10 +312,9 @@ impl Server {
         }
         let Some(sandbox) = self.sandboxes.remove(&id) else { return };
         self.release(sandbox.ids);
-        let records: Vec<u64> = self.execs.values().filter(|exec| exec.sandbox == id).map(|exec| exec.id).collect();
-        for exec in records {
+        for exec in sandbox.execs {
             self.send_on(exec);
-            self.forget_exec(exec);
+            drop(self.forget_exec(exec));
         }
         for (client, request) in sandbox.closers {
             self.done(client, request);

@@ -27,6 +27,11 @@ impl Spool {
         self.end
     }
 
+    /// Bytes of memory that it takes.
+    pub fn kept(&self) -> usize {
+        self.ring.len()
+    }
+
     fn used(&self) -> usize {
         (self.end - self.start) as usize
     }

@@ -20,6 +20,8 @@ pub enum Timer {
     RemoveEnvelope(u64),
     /// The same of a sandbox.
     RemoveSandbox(u64),
+    /// Clients may be accepted again.
+    Listen,
     /// Blank sandboxes are to be made.
     Refill,
 }
@@ -71,6 +73,7 @@ impl Server {
             Timer::Making(envelope) => self.check_making(envelope),
             Timer::RemoveEnvelope(envelope) => self.remove_envelope(envelope),
             Timer::RemoveSandbox(sandbox) => self.finish_closing(sandbox),
+            Timer::Listen => self.listen_again(),
             Timer::Refill => self.refill(),
         }
     }
