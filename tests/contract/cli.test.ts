@@ -260,27 +260,31 @@ describe(`command line, ${lane}`, () => {
       const script = 'test -t 0 && test -t 1 && test -t 2 && echo tty; stty size; echo $TERM';
       const outcome = await onTerminal([], ['run', '--', 'sh', '-c', script]);
       expect(outcome).toMatchObject({ status: 0, restored: true });
-      expect(outcome.output.replaceAll('\r', '')).toBe('tty\n30 90\nxterm\n');
+      expect(outcome.output).toBe('tty\r\n30 90\r\nxterm\r\n');
     });
 
     it('passes keys, Ctrl-C and changes of size on', async () => {
-      const script =
-        'trap "stty size" WINCH; trap "echo; echo caught" INT; echo ready; while read -r line; do echo "got $line"; done; exit 6';
-      const outcome = await onTerminal(
-        [
-          { expect: 'ready' },
-          { send: 'one\r' },
-          { expect: 'got one' },
-          { resize: [100, 40] },
-          { send: '\r' },
-          { expect: '40 100' },
-          { send: '\x03' },
-          { expect: 'caught' },
-          { send: '\x04' },
-        ],
-        ['run', '--', 'bash', '-c', script],
-      );
-      expect(outcome).toMatchObject({ restored: true });
+      const program = [
+        'import os, signal, sys',
+        'def size(*_): s = os.get_terminal_size(); print(s.lines, s.columns)',
+        'def stop(*_): print("caught"); sys.exit(6)',
+        'signal.signal(signal.SIGWINCH, size)',
+        'signal.signal(signal.SIGINT, stop)',
+        'print("ready")',
+        'while True: print("got", input())',
+      ].join('\n');
+      const steps = [
+        { expect: 'ready' },
+        { send: 'one\r' },
+        { expect: 'got one' },
+        { resize: [100, 40] },
+        { expect: '40 100' },
+        { send: '\x03' },
+        { expect: 'caught' },
+      ] as const;
+      const outcome = await onTerminal(steps, ['run', '--', '/usr/bin/python3', '-uc', program]);
+      expect(outcome).toMatchObject({ status: 6, restored: true });
+      expect(outcome.output).toBe('ready\r\none\r\ngot one\r\n40 100\r\n^Ccaught\r\n');
     });
 
     it.each([

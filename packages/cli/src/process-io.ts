@@ -1,4 +1,5 @@
 /** The real process behind `CommandIo`. */
+import { spawnSync } from 'node:child_process';
 import { fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
@@ -61,7 +62,11 @@ export function processIo(env: Readonly<Record<string, string | undefined>>): Pr
       return columns > 0 && rows > 0 ? { columns, rows } : FALLBACK_SIZE;
     },
     setRawMode: (raw) => {
-      if (process.stdin.isTTY && !process.stdin.destroyed) process.stdin.setRawMode(raw);
+      if (!process.stdin.isTTY || process.stdin.destroyed) return;
+      process.stdin.setRawMode(raw);
+      // Node's raw mode goes on to turn LF into CR LF, which the sandbox's own terminal has done already. Where stty is
+      // missing, lines end in CR CR LF, which shows the same. Leaving raw mode sets all modes back.
+      if (raw) spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });
     },
     onSignal: (signals, listener) => {
       for (const signal of signals) process.on(signal, listener);

@@ -15,7 +15,7 @@ import sys
 import termios
 import time
 
-LIMIT = 30
+LIMIT = 20
 
 
 def set_size(terminal, columns, rows):
