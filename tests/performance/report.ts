@@ -67,7 +67,7 @@ export function showRow(result: RowResult, screen: Screen): void {
   screen.wrapped(`  against ${result.baseline}`, 4);
   if (result.state !== 'measured') {
     screen.wrapped(
-      `  ${screen.paint('red', result.state)}: ${result.reason}${result.state === 'missing' ? ` (${result.hint})` : ''}`,
+      `  ${screen.paint('red', result.state)}: ${firstLine(result.reason)}${result.state === 'missing' ? ` (${result.hint})` : ''}`,
       4,
     );
     return;
@@ -76,6 +76,11 @@ export function showRow(result: RowResult, screen: Screen): void {
     ['', 'boxkite', 'baseline', 'ratio', 'noise', 'promise', ''],
     ...result.comparisons.map((comparison) => cells(comparison, screen)),
   ]);
+}
+
+/** The whole reason, its stack included, is in the JSON. */
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? '';
 }
 
 function cells(comparison: Comparison, screen: Screen): readonly string[] {

@@ -12,8 +12,9 @@ import { atPercentile, pooled, type Samples } from '../rounds.ts';
 import type { Row } from '../row.ts';
 import { withSandbox } from '../sandboxes.ts';
 
-/** Long enough for every tree to stand. */
-const DEADLINE_MS = 500;
+/** Long enough for every tree to stand when it is counted, a while before the deadline. */
+const DEADLINE_MS = 1500;
+const COUNT_AT_MS = 1000;
 const DAEMONS = 10;
 const CAP = 64;
 
@@ -74,15 +75,14 @@ async function endInside(
   const marker = `boxkite-bench-${randomUUID()}`;
   const handle = await sandbox.exec({ argv: argv(marker), timeout_ms: DEADLINE_MS });
   const started = performance.now();
-  let seen = 0;
-  const look = setTimeout(() => void countProcesses(marker).then((count) => (seen = count)), DEADLINE_MS * 0.7);
+  const look = countAfter(marker);
   for await (const event of handle) {
     if (event.type !== 'ended') continue;
     const here = performance.now() - started;
-    clearTimeout(look);
     if (event.record.end !== 'timed_out') throw new TypeError(`the command ended as ${event.record.end}`);
     const alive = await countProcesses(marker);
     if (alive !== 0) throw new TypeError(`${alive} processes were alive after the end was reported`);
+    const seen = await look;
     if (seen < tree.atLeast) throw new TypeError(`only ${seen} processes stood inside before the deadline`);
     // The runner's own clock starts at the command's release, ours at the answer: the longer of the two counts.
     return Math.max(here, event.record.duration_ms) - DEADLINE_MS;
@@ -94,9 +94,13 @@ async function endInside(
 async function endBare(argv: (marker: string) => readonly string[], tree: Tree): Promise<number> {
   const marker = `boxkite-bench-${randomUUID()}`;
   await using namespace = await BareNamespace.start(argv(marker), CAP);
-  await new Promise((resolve) => setTimeout(resolve, DEADLINE_MS * 0.7));
-  const seen = await countProcesses(marker);
+  const seen = await countAfter(marker);
   if (seen < tree.atLeast) throw new TypeError(`only ${seen} processes stood in the bare namespace`);
-  await new Promise((resolve) => setTimeout(resolve, DEADLINE_MS * 0.3));
+  await new Promise((resolve) => setTimeout(resolve, DEADLINE_MS - COUNT_AT_MS));
   return await namespace.end();
+}
+
+async function countAfter(marker: string): Promise<number> {
+  await new Promise((resolve) => setTimeout(resolve, COUNT_AT_MS));
+  return await countProcesses(marker);
 }
