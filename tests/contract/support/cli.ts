@@ -61,8 +61,7 @@ export interface DoctorJson {
 /** The findings of `boxkite doctor --machine --json`. */
 export async function doctorReport(): Promise<DoctorJson> {
   const { stdout } = await cli(['doctor', '--machine', '--json']);
-  const report: DoctorJson = JSON.parse(stdout.toString());
-  return report;
+  return JSON.parse(stdout.toString()) as DoctorJson;
 }
 
 /** Runs the command line to its end. */
