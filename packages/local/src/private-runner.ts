@@ -5,6 +5,7 @@
 
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
+import { rmdir } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import { join } from 'node:path';
 import { BoxkiteError } from '@boxkite/protocol';
@@ -53,10 +54,10 @@ export class PrivateRunner {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.exited = promise;
     // `close` comes after `exit` and after the last byte of the failure line; after a failed spawn it may not come at all.
-    child.once('close', () => resolve());
+    child.once('close', () => removeEmpty(directory, resolve));
     child.once('error', (error) => {
       this.#spawnError = error;
-      resolve();
+      removeEmpty(directory, resolve);
     });
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#complaint = (this.#complaint + text).slice(0, STDERR_KEPT);
@@ -158,6 +159,11 @@ export class PrivateRunner {
     await this.exited;
     return startFailure(this.#spawnError, this.#complaint, this.#child);
   }
+}
+
+/** A runner that gave up before it took its directory has left it empty; one that was killed leaves more, for the next sweep. */
+function removeEmpty(directory: string, done: () => void): void {
+  rmdir(directory, () => done());
 }
 
 function connectTo(path: string): Promise<Socket> {

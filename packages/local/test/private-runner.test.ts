@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BoxkiteError } from '@boxkite/protocol';
@@ -58,6 +58,7 @@ test('a program that is not there is told as such', async () => {
   const error = await failure(start(join(base, 'missing')).call((client) => client.probe()));
   expect(error.code).toBe('runner_failed');
   expect(error.message).toContain('ENOENT');
+  expect(existsSync(base)).toBe(false);
 });
 
 test('one that was killed is told by its signal', async () => {
