@@ -4,6 +4,7 @@ import { chown, cp, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { nativeProgram } from '@boxkite/testing';
 import { MissingPrerequisite } from './row.ts';
 
 const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url));
@@ -12,7 +13,10 @@ const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url));
 const FRESH_USER = 61_337;
 
 /** What a bench row needs of the checkout, apart from the packages of npm. */
-const PARTS = ['package.json', 'packages', 'tests/performance', 'tools/demo', 'build/bin'] as const;
+const PARTS = ['package.json', 'packages', 'tests/performance', 'tools/demo'] as const;
+
+/** Packages that the bench itself imports; what these import comes with them. */
+const NEEDED = ['@boxkite/policy', '@boxkite/protocol', '@boxkite/testing', 'boxkite', 'zod'] as const;
 
 /** Runs the bench's rows in a process of a fresh user. Resolves to its JSON, in text. */
 export async function benchAsOrdinaryUser(rowArguments: readonly string[]): Promise<string> {
@@ -34,6 +38,8 @@ export async function benchAsOrdinaryUser(rowArguments: readonly string[]): Prom
 async function copyCheckout(checkout: string): Promise<void> {
   for (const part of PARTS)
     await cp(join(REPOSITORY, part), join(checkout, part), { recursive: true, verbatimSymlinks: true });
+  for (const name of ['boxkite-runner', 'boxkite-agent'] as const)
+    await cp(nativeProgram(name), join(checkout, 'build', 'bin', name));
   for (const name of await runtimePackages())
     await cp(join(REPOSITORY, 'node_modules', name), join(checkout, 'node_modules', name), {
       recursive: true,
@@ -45,7 +51,7 @@ async function copyCheckout(checkout: string): Promise<void> {
 /** The workspace's packages and all that they need at run time, as names below `node_modules`. */
 async function runtimePackages(): Promise<ReadonlySet<string>> {
   const found = new Set<string>();
-  const queue = ['@boxkite/testing', 'boxkite'];
+  const queue: string[] = [...NEEDED];
   for (let name = queue.pop(); name !== undefined; name = queue.pop()) {
     if (found.has(name)) continue;
     found.add(name);
@@ -78,7 +84,7 @@ async function runAsUser(argv: readonly string[], cwd: string, home: string): Pr
       const missing = 'code' in error && error.code === 'ENOENT';
       reject(missing ? new MissingPrerequisite('setpriv is missing', 'apt-get install util-linux') : error);
     });
-    // A broken promise is in the JSON; only a bench that could not run at all has none.
+    // 1 is a broken promise or a failed row: both are in the JSON, whose absence fails its reader.
     child.once('close', () => resolve());
   });
 }
