@@ -45,7 +45,10 @@ const rust: readonly Step[] = [
     name: 'clippy, weakened twin',
     cwd: native,
     env: cargoEnv,
-    command: ['cargo', ...clippy, '-p', 'boxkite-runner', '--features', 'weakened', '--', '-D', 'warnings'],
+    command: [
+      ...['cargo', ...clippy, '-p', 'boxkite-envelope', '-p', 'boxkite-runner'],
+      ...['--features', 'boxkite-runner/weakened', '--', '-D', 'warnings'],
+    ],
   },
 ];
 

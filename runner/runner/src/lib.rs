@@ -1,31 +1,15 @@
 //! The runner: holds sandboxes as sets of kernel namespaces for a client on a Unix socket.
 //!
 //! It parses fixed binary frames, holds no credential beyond the frame that carries it, and never opens a path that a
-//! sandbox controls. `server` is its loop, `maker` clones, `init` is PID 1 of what is cloned.
+//! sandbox controls. `start` sets up, `server` is the loop; the isolation itself is in the crate `boxkite-envelope`.
 
 #![cfg(target_os = "linux")]
 
-pub mod cgroup;
-pub mod effective;
-pub mod frames;
-pub mod ids;
-pub mod init;
-pub mod landlock;
-pub mod maker;
-mod private_directory;
-pub mod probe;
-mod root;
-pub mod seccomp;
-pub mod server;
+mod probe;
+mod server;
 mod start;
-pub mod step;
-pub mod sys;
-mod user_namespace;
-mod weakening;
-mod wipe;
-mod workspace;
 
-pub use weakening::Weakening;
+pub use boxkite_envelope::weakening::Weakening;
 
 use std::process::ExitCode;
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::cgroup::Availability;
-use crate::frames::Writer;
-use crate::landlock;
-use crate::server::Mode;
+use boxkite_envelope::landlock;
+use boxkite_host::cgroup::Availability;
+use boxkite_host::user_namespace::Mode;
+use boxkite_wire::frames::Writer;
 
 /// One thing that was tried.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub fn facts(mode: Mode, available: &Availability, no_range: &str) -> Vec<Fact> 
         let own = available.reasons.iter().filter(|reason| reason.contains(what) || reason.starts_with("version 2"));
         own.cloned().collect::<Vec<_>>().join("; ")
     };
-    let cgroup = |name, what, via: Option<crate::cgroup::Via>| match via {
+    let cgroup = |name, what, via: Option<boxkite_host::cgroup::Via>| match via {
         Some(via) => fact(name, true, format!("{via:?}")),
         None => fact(name, false, reason(what)),
     };

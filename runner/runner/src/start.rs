@@ -7,19 +7,19 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cgroup::Cgroups;
-use crate::frames::{Code, Failure};
-use crate::init::Shared;
-use crate::maker::Maker;
-use crate::private_directory::PrivateDirectory;
 use crate::probe;
-use crate::root::RootSource;
-use crate::seccomp::{FilterOptions, command_filter};
-use crate::server::{Mode, Server, Setup};
-use crate::step::{At, Broken};
-use crate::sys;
-use crate::user_namespace::{self, Entered};
-use crate::weakening::Weakening;
+use crate::server::{Server, Setup};
+use boxkite_envelope::RootSource;
+use boxkite_envelope::init::Shared;
+use boxkite_envelope::maker::Maker;
+use boxkite_envelope::seccomp::{FilterOptions, command_filter};
+use boxkite_envelope::weakening::Weakening;
+use boxkite_host::cgroup::Cgroups;
+use boxkite_host::private_directory::PrivateDirectory;
+use boxkite_host::user_namespace::{self, Entered, Mode};
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys;
+use boxkite_wire::frames::{Code, Failure};
 
 /// The owner's socket.
 const OWNER: i32 = 3;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::Server;
 use super::envelopes::Phase;
 use super::timers::Timer;
-use crate::frames::{Code, Failure, Reader};
-use crate::maker::Role;
-use crate::sys;
+use boxkite_envelope::maker::Role;
+use boxkite_system::sys;
+use boxkite_wire::frames::{Code, Failure, Reader};
 
 /// The agent's messages: `R` it serves; `I` and a u64: no connection is open, and this many have been received.
 mod said {

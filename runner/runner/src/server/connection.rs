@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::frames::{self, Failure, HEADER, Header};
-use crate::sys::{self, Errno};
-use crate::wipe::wipe;
+use boxkite_system::sys::{self, Errno};
+use boxkite_system::wipe::wipe;
+use boxkite_wire::frames::{self, Failure, HEADER, Header};
 
 const CHUNK: usize = 64 << 10;
 /// Above this many unsent bytes nothing more is read from the client nor taken from a spool.

@@ -7,9 +7,9 @@ use super::Server;
 use super::connection::Connection;
 use super::poll::{Event, Token};
 use super::timers::Timer;
-use crate::frames::{self, Failure, kind};
-use crate::sys::{self, Errno};
-use crate::wipe::wipe;
+use boxkite_system::sys::{self, Errno};
+use boxkite_system::wipe::wipe;
+use boxkite_wire::frames::{self, Failure, kind};
 
 /// Connections at one time; more wait in the kernel's queue until one ends.
 const MOST_CONNECTIONS: usize = 4096;

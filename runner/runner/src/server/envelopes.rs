@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use super::Server;
 use super::poll::Token;
 use super::timers::Timer;
-use crate::cgroup::{EnvelopeGroup, EnvelopeLimits};
-use crate::effective::{Made, Status};
-use crate::frames::{Cause, Code, End, Failure, Reader};
-use crate::init::{report, serve::read_failure};
-use crate::maker::{Role, read_broken};
-use crate::sys;
+use boxkite_envelope::init::{report, serve::read_failure};
+use boxkite_envelope::maker::{Role, read_broken};
+use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use boxkite_system::sys;
+use boxkite_wire::effective::{Made, Status};
+use boxkite_wire::frames::{Cause, Code, End, Failure, Reader};
 
 /// How far an envelope's charge may lie above its start before it is retired.
 const CHARGE_SLACK: u64 = 4 << 20;
@@ -97,7 +97,7 @@ impl Envelope {
 }
 
 /// A cgroup's error as the client sees it: the step, not the host's path.
-pub fn group_failure(error: &crate::cgroup::Error) -> Failure {
+pub fn group_failure(error: &boxkite_host::cgroup::Error) -> Failure {
     Failure::with(Code::IsolationUnavailable, error.step, error.errno)
 }
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::Server;
 use super::output::Stream;
 use super::timers::Timer;
-use crate::effective::{Effective, Status};
-use crate::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind};
-use crate::sys;
-use crate::wipe::wipe;
+use boxkite_system::sys;
+use boxkite_system::wipe::wipe;
+use boxkite_wire::effective::{Effective, Status};
+use boxkite_wire::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind};
 
 /// Ended records of one sandbox that wait for their commit.
 const MOST_RECORDS: usize = 4096;

@@ -8,9 +8,9 @@ use super::Server;
 use super::envelopes::Phase;
 use super::execs::{CPU_INTERVAL, Exec};
 use super::timers::Timer;
-use crate::frames::{Code, Failure, stdin};
-use crate::init::serve::{INLINE_ORDER, Order};
-use crate::sys;
+use boxkite_envelope::init::serve::{INLINE_ORDER, Order};
+use boxkite_system::sys;
+use boxkite_wire::frames::{Code, Failure, stdin};
 
 impl Server {
     /// Gives an exec to a ready envelope.
@@ -57,7 +57,7 @@ impl Server {
         exec.begun = Instant::now();
         let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
         let sent = sys::send(envelope.control.as_fd(), &message, &raw);
-        crate::wipe::wipe(&mut message);
+        boxkite_system::wipe::wipe(&mut message);
         sent.map_err(failed("envelope")).map(drop)?;
         self.set_deadlines(id);
         Ok(())
@@ -79,7 +79,7 @@ impl Server {
     fn processes_by_limit(&self, id: u64) -> u32 {
         let Some(exec) = self.execs.get(&id).filter(|_| self.available.pids.is_none()) else { return 0 };
         let Some(sandbox) = self.sandboxes.get(&exec.sandbox) else { return 0 };
-        if self.setup.weakening.lacks(crate::weakening::Layer::Pids) {
+        if self.setup.weakening.lacks(boxkite_envelope::weakening::Layer::Pids) {
             return 0;
         }
         let wanted = if exec.head.pids == 0 { sandbox.open.pids } else { exec.head.pids };

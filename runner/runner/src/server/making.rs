@@ -7,10 +7,10 @@ use super::Server;
 use super::envelopes::{Envelope, Phase, group_failure};
 use super::poll::Token;
 use super::timers::Timer;
-use crate::cgroup::{EnvelopeGroup, EnvelopeLimits};
-use crate::frames::{Code, Failure};
-use crate::maker::{Plan, Role};
-use crate::sys;
+use boxkite_envelope::maker::{Plan, Role};
+use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use boxkite_system::sys;
+use boxkite_wire::frames::{Code, Failure};
 
 /// An envelope that is not ready by then never will be.
 const MAKING: Duration = Duration::from_secs(30);

@@ -22,28 +22,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cgroup::{Availability, Cgroups};
-use crate::frames::Failure;
-use crate::ids::IdSource;
-use crate::maker::Maker;
 use crate::probe::Fact;
-use crate::sys;
-use crate::weakening::Weakening;
+use boxkite_envelope::maker::Maker;
+use boxkite_envelope::weakening::Weakening;
+use boxkite_host::cgroup::{Availability, Cgroups};
+use boxkite_host::ids::IdSource;
+use boxkite_host::user_namespace::{HostIds, Mode};
+use boxkite_system::sys;
+use boxkite_wire::frames::Failure;
 use connection::Connection;
 use envelopes::Envelope;
 use execs::Exec;
 use poll::{Event, Poll, Token};
 use sandboxes::Sandbox;
 use timers::Timers;
-
-/// How ids are given to sandboxes, by its number on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mode {
-    Root = 1,
-    IdRange = 2,
-    OneId = 3,
-}
 
 /// What the runner was started with and found out before it serves.
 pub struct Setup {
@@ -58,28 +50,6 @@ pub struct Setup {
     pub cgroups: Cgroups,
     pub facts: Vec<Fact>,
     pub weakening: Weakening,
-}
-
-/// Host ids of the runner's own user namespace.
-#[derive(Clone, Copy, Debug)]
-pub enum HostIds {
-    Same,
-    /// Id 0 is the user's own; those from 1 on start at `sub`.
-    Mapped {
-        own: u32,
-        sub: u32,
-    },
-}
-
-impl HostIds {
-    /// The host's number of an id of the runner's namespace.
-    pub fn host(self, id: u32) -> u32 {
-        match self {
-            Self::Same => id,
-            Self::Mapped { own, .. } if id == 0 => own,
-            Self::Mapped { sub, .. } => sub.saturating_add(id - 1),
-        }
-    }
 }
 
 /// Idle envelopes that one sandbox keeps.
@@ -149,7 +119,7 @@ impl Server {
         let mut events = Vec::with_capacity(64);
         self.refill();
         while !(self.ending && self.sandboxes.is_empty()) {
-            let internal = |errno| Failure::with(crate::frames::Code::Internal, "epoll", errno);
+            let internal = |errno| Failure::with(boxkite_wire::frames::Code::Internal, "epoll", errno);
             self.poll.wait(self.timers.wait(), &mut events).map_err(internal)?;
             for event in &events {
                 self.event(*event)?;
@@ -190,7 +160,7 @@ impl Server {
     }
 
     /// Removes the runner's cgroups, after the last sandbox.
-    pub fn remove_groups(&mut self) -> Result<(), crate::cgroup::Error> {
+    pub fn remove_groups(&mut self) -> Result<(), boxkite_host::cgroup::Error> {
         self.setup.cgroups.remove()
     }
 

@@ -2,10 +2,10 @@
 
 use super::Server;
 use super::execs::State;
-use crate::frames::{self, Code, Exec, Failure, Header, Open, Reader, Writer, kind};
-use crate::init::order;
 use crate::probe;
-use crate::sys;
+use boxkite_envelope::init::order;
+use boxkite_system::sys;
+use boxkite_wire::frames::{self, Code, Exec, Failure, Header, Open, Reader, Writer, kind};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Bounds of what may be asked for; a request beyond them is refused, never cut.

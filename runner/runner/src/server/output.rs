@@ -7,8 +7,8 @@ use super::connection::Connection;
 use super::execs::{Exec, State};
 use super::poll::Token;
 use super::spool::{CAPACITY, Spool};
-use crate::frames::{Writer, kind};
-use crate::sys;
+use boxkite_system::sys;
+use boxkite_wire::frames::{Writer, kind};
 
 /// The most bytes of one output frame.
 const FRAME: usize = 256 << 10;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::sys::{self, Errno};
+use boxkite_system::sys::{self, Errno};
 
 /// What a descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use super::Server;
 use super::timers::Timer;
-use super::{Mode, Server};
-use crate::cgroup::{Availability, EnvelopeLimits, SandboxGroup, SandboxLimits, Via};
-use crate::effective::{Effective, Limits, Made, via};
-use crate::frames::{self, Cause, Code, Failure, Open, kind};
-use crate::ids::IdRange;
-use crate::maker::Role;
 use crate::server::envelopes::{Phase, group_failure};
-use crate::weakening::{Layer, Weakening};
-use crate::workspace::Workspace;
+use boxkite_envelope::maker::Role;
+use boxkite_envelope::weakening::{Layer, Weakening};
+use boxkite_envelope::workspace::Workspace;
+use boxkite_host::cgroup::{Availability, EnvelopeLimits, SandboxGroup, SandboxLimits, Via};
+use boxkite_host::ids::IdRange;
+use boxkite_host::user_namespace::Mode;
+use boxkite_wire::effective::{Effective, Limits, Made, via};
+use boxkite_wire::frames::{self, Cause, Code, Failure, Open, kind};
 
 /// Sandboxes at one time.
 const MOST_SANDBOXES: usize = 4096;

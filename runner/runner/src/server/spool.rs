@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::sys::{self, Errno};
+use boxkite_system::sys::{self, Errno};
 
 /// The most bytes that are kept.
 pub const CAPACITY: usize = 1 << 20;

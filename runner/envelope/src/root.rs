@@ -8,9 +8,9 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::step::{At, Broken};
-use crate::sys::{self, mkdirat, mount, move_mount, new_mount, open_tree, set_mount_attributes, symlinkat};
 use crate::weakening::{Layer, Weakening};
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys::{self, mkdirat, mount, move_mount, new_mount, open_tree, set_mount_attributes, symlinkat};
 
 /// Where a root's files come from; an index into the runner's `--root` list names it on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,9 @@
 
 use super::{Code, Failure, MAX_ARGUMENTS, MAX_INLINE, Reader};
 
+/// errno of execve for too long a list.
+const E2BIG: i32 = 7;
+
 /// open_sandbox's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
@@ -101,7 +104,7 @@ impl<'a> Exec<'a> {
             return Err(Failure::new(Code::InvalidArgument, "inline stdin"));
         }
         if strings.len() > MAX_ARGUMENTS {
-            return Err(Failure::with(Code::ArgumentListTooLong, "arguments", libc::E2BIG));
+            return Err(Failure::with(Code::ArgumentListTooLong, "arguments", E2BIG));
         }
         Ok(Self { head, strings, inline })
     }

@@ -1,7 +1,7 @@
 //! Names the step that failed, from the deepest call up to the client.
 
-use crate::frames::{Code, Failure};
 use crate::sys::Errno;
+use boxkite_wire::frames::{Code, Failure};
 
 /// A failed step of a set-up and its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

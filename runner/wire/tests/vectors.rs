@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use boxkite_runner::effective::{Effective, Limits, Made, Status};
-use boxkite_runner::frames::{
+use boxkite_wire::effective::{Effective, Limits, Made, Status};
+use boxkite_wire::frames::{
     Cause, Code, End, Ended, Exec, Failure, HEADER, NONE, Open, Reader, Strings, Writer, attached, done, error, header,
     kind, measured,
 };

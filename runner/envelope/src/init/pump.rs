@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use crate::sys;
+use boxkite_system::sys;
 
 const PUMP: usize = 64 << 10;
 

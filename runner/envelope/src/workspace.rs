@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::maker::Role;
-use crate::step::{At, Broken};
-use crate::sys;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys;
 
 /// Directories of the tmpfs in the order of `init::mounts::ROOTS`: name, mode, whether commands may write.
 const ROOTS: [(&CStr, u32, bool); 5] = [

@@ -10,15 +10,15 @@ mod trial;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use crate::cgroup;
-use crate::effective::Made;
-use crate::frames::Writer;
 use crate::landlock;
 use crate::maker::{Plan, Role, keep_only, write_broken};
 use crate::seccomp::Program;
-use crate::step::{At, Broken};
-use crate::sys::{self, Errno};
 use crate::weakening::{Layer, Weakening};
+use boxkite_host::cgroup;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys::{self, Errno};
+use boxkite_wire::effective::Made;
+use boxkite_wire::frames::Writer;
 
 /// The command's user and group id inside.
 pub const COMMAND_ID: u32 = 1001;
@@ -80,7 +80,7 @@ pub fn enter(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared, wait: &OwnedFd) ->
     match result {
         Ok(made) => {
             let message = made.write(Writer::new(0, 0)).finish();
-            let ready = [&[report::READY], &message[crate::frames::HEADER..]].concat();
+            let ready = [&[report::READY], &message[boxkite_wire::frames::HEADER..]].concat();
             let (control, init) = (control.as_raw_fd(), plan.init_id.is_some());
             if sys::send(fds[0].as_fd(), &ready, &[]).is_err() || keep_only(&[control]).is_err() {
                 std::process::exit(1);

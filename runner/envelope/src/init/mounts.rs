@@ -3,9 +3,9 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::step::{At, Broken};
-use crate::sys::{self, mkdirat, mount, move_mount, new_mount, open_tree, set_mount_attributes};
 use crate::weakening::{Layer, Weakening};
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys::{self, mkdirat, mount, move_mount, new_mount, open_tree, set_mount_attributes};
 
 /// Where the five roots go, in the order in which the runner sends them.
 pub const ROOTS: [&CStr; 5] =

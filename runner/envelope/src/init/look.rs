@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use crate::sys;
+use boxkite_system::sys;
 
 /// Counters that an untouched envelope repeats exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

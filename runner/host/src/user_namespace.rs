@@ -6,9 +6,39 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::ids::{IdSource, SubIds, sub_range_for};
-use crate::server::{HostIds, Mode};
-use crate::step::{At, Broken};
-use crate::sys;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys;
+
+/// How ids are given to sandboxes, by its number on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    Root = 1,
+    IdRange = 2,
+    OneId = 3,
+}
+
+/// Host ids of the runner's own user namespace.
+#[derive(Clone, Copy, Debug)]
+pub enum HostIds {
+    Same,
+    /// Id 0 is the user's own; those from 1 on start at `sub`.
+    Mapped {
+        own: u32,
+        sub: u32,
+    },
+}
+
+impl HostIds {
+    /// The host's number of an id of the runner's namespace.
+    pub fn host(self, id: u32) -> u32 {
+        match self {
+            Self::Same => id,
+            Self::Mapped { own, .. } if id == 0 => own,
+            Self::Mapped { sub, .. } => sub.saturating_add(id - 1),
+        }
+    }
+}
 
 /// How ids are given from now on.
 pub struct Entered {

@@ -5,11 +5,11 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::command;
-use crate::effective::{Status, layer};
-use crate::frames::{Failure, HEADER, Reader, Writer};
-use crate::step::{At, Broken};
-use crate::sys;
 use crate::weakening::Weakening;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys;
+use boxkite_wire::effective::{Status, layer};
+use boxkite_wire::frames::{Failure, HEADER, Reader, Writer};
 
 /// An abstract socket made before the Landlock domain, which from inside must be out of reach (ABI 6 and later).
 pub struct Outside(Option<OwnedFd>);

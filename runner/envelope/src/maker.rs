@@ -7,12 +7,12 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
-use crate::frames::{Code, Failure, Reader, Writer};
 use crate::init::{self, Shared};
 use crate::root::{self, RootSource};
-use crate::step::{At, Broken};
-use crate::sys::{self, Errno, Fork};
 use crate::weakening::Layer;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys::{self, Errno, Fork};
+use boxkite_wire::frames::{Code, Failure, Reader, Writer};
 
 /// What a clone becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Plan {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Failure> {
-        let mut reader = Reader::new(bytes.get(crate::frames::HEADER..).unwrap_or_default());
+        let mut reader = Reader::new(bytes.get(boxkite_wire::frames::HEADER..).unwrap_or_default());
         let id = reader.u64()?;
         let role = match reader.u8()? {
             0 => Role::Command,

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cgroup::remove_left;
-use crate::step::{At, Broken};
-use crate::sys;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys;
 
 const LOCK: &str = "lock";
 const SOCKET: &str = "runner.sock";

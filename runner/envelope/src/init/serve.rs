@@ -6,11 +6,11 @@ use super::command::{self, Arguments, Streams, Terms, told};
 use super::look::{Look, look};
 use super::pump::Pump;
 use super::{order, report};
-use crate::frames::{Code, Failure, MAX_ARGUMENTS, Reader, Strings, stdin};
-use crate::step::{At, Broken};
-use crate::sys::{self, Errno};
 use crate::weakening::Weakening;
-use crate::wipe::wipe;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys::{self, Errno};
+use boxkite_system::wipe::wipe;
+use boxkite_wire::frames::{Code, Failure, MAX_ARGUMENTS, Reader, Strings, stdin};
 
 /// The longest order that travels in a message; longer strings come in a memory file.
 pub const INLINE_ORDER: usize = 32 << 10;

@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 use super::COMMAND_ID;
-use crate::effective::Status;
-use crate::frames::{Code, Strings, Writer};
-use crate::step::{At, Broken};
-use crate::sys::{self, Errno};
 use crate::weakening::{Layer, Weakening};
-use crate::wipe::wipe;
+use boxkite_system::step::{At, Broken};
+use boxkite_system::sys::{self, Errno};
+use boxkite_system::wipe::wipe;
+use boxkite_wire::effective::Status;
+use boxkite_wire::frames::{Code, Strings, Writer};
 
 /// What one command is given besides its strings.
 pub struct Terms {
@@ -174,7 +174,7 @@ fn become_command(
         return Err(failed(Broken { step: "posture", errno: libc::EPERM }));
     }
     let message = status.write(Writer::new(0, 0)).finish();
-    let message = [&[told::STATUS], &message[crate::frames::HEADER..]].concat();
+    let message = [&[told::STATUS], &message[boxkite_wire::frames::HEADER..]].concat();
     sys::write(tell, &message).at("report").map_err(failed)?;
     let errno = arguments.execute();
     Err((exec_code(errno), Broken { step: "execve", errno }))
