@@ -11,6 +11,7 @@ import {
   eventually,
   frame,
   frames,
+  groupsOf,
   lane,
   leftovers,
   processes,
@@ -89,6 +90,7 @@ describe(`kill -9, ${lane}`, () => {
       const pid = owner.pid ?? 0;
       const runner = runnerBelow(pid);
       const members = family(pid);
+      const groups = runner === undefined ? [] : groupsOf(runner.directory);
       if (members.length > 2) busyRounds += 1;
       owner.kill('SIGKILL');
       const killed = performance.now();
@@ -102,9 +104,9 @@ describe(`kill -9, ${lane}`, () => {
       expect(runner, complaint).toBeDefined();
       if (runner !== undefined) {
         await eventually(
-          () => leftovers(runner.pid, runner.directory).length === 0,
+          () => leftovers(runner.directory, groups).length === 0,
           1000,
-          () => leftovers(runner.pid, runner.directory).join('\n'),
+          () => leftovers(runner.directory, groups).join('\n'),
         );
         expect(readdirSync(join(runner.directory, '..'))).not.toContain(basename(runner.directory));
       }
@@ -160,7 +162,7 @@ describe(`kill -9, ${lane}`, () => {
   }, 120_000);
 
   it('of the runner: nothing is alive at once, and the next start sweeps the rest', async () => {
-    const dead: { pid: number; base: string }[] = [];
+    const dead: { groups: readonly string[]; base: string }[] = [];
     const beside = mkdtempSync(join(tmpdir(), 'boxkite-beside-'));
     try {
       for (let index = 0; index < ROUNDS; index += 1) {
@@ -174,6 +176,8 @@ describe(`kill -9, ${lane}`, () => {
         const settled = Promise.allSettled(running);
         await sleep(Math.random() * 60);
         const members = family(runner.pid);
+        const groups = groupsOf(runner.place.directory);
+        if (lane === 'root') expect(groups.length).toBeGreaterThan(0);
         await runner.kill();
         await eventually(
           () => alive(members).length === 0,
@@ -190,13 +194,13 @@ describe(`kill -9, ${lane}`, () => {
                   error.code === 'runner_lost' || error.name === 'FileAgentDisconnectedError',
               );
         expect(runner.ended).toEqual({ code: null, signal: 'SIGKILL' });
-        dead.push({ pid: runner.pid, base: runner.place.base });
+        dead.push({ groups, base: runner.place.base });
       }
       await using next = await startRunner({ beside });
       await using works = await next.create();
       expect((await sh(works, 'echo works')).stdout).toBe('works\n');
       const left = (): readonly string[] => [
-        ...dead.flatMap((one) => leftovers(one.pid, one.base)),
+        ...dead.flatMap((one) => leftovers(one.base, one.groups)),
         ...readdirSync(beside)
           .filter((name) => name !== basename(next.place.directory))
           .map((name) => `directory ${name}`),

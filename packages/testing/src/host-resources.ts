@@ -110,32 +110,23 @@ function walk(directory: string, found: string[]): void {
   }
 }
 
-/** Mount points of every cgroup hierarchy. */
-function cgroupHierarchies(): readonly string[] {
-  return readFileSync('/proc/self/mountinfo', 'utf8')
+/** Control groups that a runner has made, by the file in which it records them for the sweep of a later one. */
+export function groupsOf(directory: string): readonly string[] {
+  return attempt(() => readFileSync(join(directory, 'groups'), 'utf8'), '')
     .split('\n')
-    .flatMap((line) => {
-      const [left = '', right = ''] = line.split(' - ');
-      const type = right.split(' ')[0];
-      const point = left.split(' ')[4];
-      return (type === 'cgroup' || type === 'cgroup2') && point !== undefined ? [point] : [];
-    });
+    .filter((line) => line !== '');
 }
 
-function cgroupDirectories(directory: string, wanted: (path: string) => boolean, found: string[]): void {
-  for (const entry of attempt(() => readdirSync(directory, { withFileTypes: true }), [])) {
-    if (!entry.isDirectory()) continue;
-    const path = join(directory, entry.name);
-    if (wanted(path)) found.push(path);
-    cgroupDirectories(path, wanted, found);
-  }
-}
-
-/** Directories, in every hierarchy, of the runner with this process id: below `boxkite`, named by it. */
-export function cgroupsOf(pid: number): readonly string[] {
+/** Those of `groups` that exist, with the groups in them. */
+function existingGroups(groups: readonly string[]): readonly string[] {
   const found: string[] = [];
-  const own = new RegExp(`/boxkite[^/]*(/|-)(.*[^0-9])?${pid}([^0-9]|$)`);
-  for (const hierarchy of cgroupHierarchies()) cgroupDirectories(hierarchy, (path) => own.test(path), found);
+  const look = (directory: string): void => {
+    const entries = attempt(() => readdirSync(directory, { withFileTypes: true }), undefined);
+    if (entries === undefined) return;
+    found.push(directory);
+    for (const entry of entries) if (entry.isDirectory()) look(join(directory, entry.name));
+  };
+  for (const group of groups) look(group);
   return found.toSorted();
 }
 
@@ -152,8 +143,8 @@ function heldLocks(descriptors: readonly string[]): readonly string[] {
   return descriptors.filter((link) => directories.some((directory) => link.startsWith(`${directory}/`)));
 }
 
-/** Everything of the runner with this process id, whose programs and directory lie below `base`. */
-export function resourcesOf(pid: number, base: string): Resources {
+/** Everything of the runner with this process id, whose programs lie below `base`, and its own directory too. */
+export function resourcesOf(pid: number, base: string, directory: string = join(base, 'runner')): Resources {
   const members = processesOf(pid, base);
   const host = new Set(namespaceLinks(process.pid));
   const descriptors = descriptorsOf(pid);
@@ -170,19 +161,19 @@ export function resourcesOf(pid: number, base: string): Resources {
     processes: members.map((member) => `${member.pid} ${member.name} ${member.state}`).toSorted(),
     namespaces: [...namespaces].toSorted(),
     mounts: [...mounts].toSorted(),
-    cgroups: cgroupsOf(pid),
+    cgroups: existingGroups(groupsOf(directory)),
     descriptors: descriptors.toSorted(),
     files: [...files, ...heldLocks(descriptors)].toSorted(),
   };
 }
 
-/** What is left of a runner that has ended, or of a place whose owner has: nothing, if all is well. */
-export function leftovers(pid: number, base: string): readonly string[] {
+/** What is left of a runner that has ended: nothing, if all is well. `groups` is what it had recorded. */
+export function leftovers(base: string, groups: readonly string[]): readonly string[] {
   const files: string[] = [];
   walk(base, files);
   return [
     ...processesOf(undefined, base).map((entry) => `process ${entry.pid} ${entry.name} ${entry.state}`),
-    ...cgroupsOf(pid).map((path) => `cgroup ${path}`),
+    ...existingGroups(groups).map((path) => `cgroup ${path}`),
     ...mountsOf(process.pid)
       .filter((line) => line.includes(base))
       .map((line) => `mount ${line}`),

@@ -1,5 +1,6 @@
 export type { Resources } from './host-resources.ts';
 export {
+  groupsOf,
   growth,
   hostNamespace,
   idLockDirectories,

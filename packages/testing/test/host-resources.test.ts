@@ -19,7 +19,7 @@ describe('what a runner holds on the host', () => {
 
   it('finds processes by parent and by program, files and descriptors', async () => {
     const before = resourcesOf(process.pid, base);
-    expect(leftovers(process.pid, base)).toEqual([]);
+    expect(leftovers(base, [])).toEqual([]);
     copyFileSync('/usr/bin/sleep', join(base, 'sleep'));
     const child = spawn(join(base, 'sleep'), ['60'], { stdio: ['pipe', 'ignore', 'ignore'] });
     await once(child, 'spawn');
@@ -33,7 +33,7 @@ describe('what a runner holds on the host', () => {
       expect(grown.some((line) => line.startsWith('descriptors: '))).toBe(true);
       // By its program alone: nobody's child.
       expect(processesOf(undefined, base).map((entry) => entry.pid)).toEqual([pid]);
-      const left = leftovers(process.pid, base);
+      const left = leftovers(base, []);
       expect(left.some((line) => line.startsWith(`process ${pid} sleep`))).toBe(true);
       expect(left).toContain(`file ${join(base, 'left')}`);
     } finally {
