@@ -21,6 +21,7 @@ pub enum RootSource {
 
 const HERE: i32 = libc::AT_FDCWD;
 const TREE: u32 = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
+const SAFE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const DEVICE: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
@@ -114,17 +115,40 @@ fn c(path: &Path) -> Result<CString, Broken> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Broken { step: "root: path", errno: libc::EINVAL })
 }
 
-/// Makes the calling process's root the sandbox's: afterwards nothing of the host is below it but what is listed.
-/// `scratch` is an existing directory that nothing needs in this mount namespace.
+/// Where the sandbox's root is in the maker's own.
+pub const PLACE: &CStr = c"/r";
+
+/// Makes the calling process's root a directory with two mounts: the sandbox's root at `PLACE`, and the host's proc
+/// beside it, because a fresh proc may be mounted in a user namespace only where a whole one is visible. An envelope
+/// keeps the first and lets go of the second. `scratch` is an existing directory that nothing needs in this mount
+/// namespace.
 pub fn build(source: &RootSource, scratch: &Path, weakening: Weakening) -> Result<(), Broken> {
     mount(None, c"/", None, libc::MS_REC | libc::MS_PRIVATE, None).at("root: private")?;
     if weakening.lacks(Layer::Mounts) {
         return Ok(());
     }
-    let options = [(c"mode", c"0755"), (c"size", c"16m")];
-    let base = new_mount(c"tmpfs", &options, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV).at("root: tmpfs")?;
-    move_mount(base.as_fd(), HERE, &c(scratch)?).at("root: attach")?;
+    let outer = new_mount(c"tmpfs", &[(c"mode", c"0755"), (c"size", c"64k")], SAFE).at("root: tmpfs")?;
+    move_mount(outer.as_fd(), HERE, &c(scratch)?).at("root: attach")?;
     sys::chdir(&c(scratch)?).at("root: chdir")?;
+    for directory in [c"proc", c"r"] {
+        mkdirat(HERE, directory, 0o755).at("root: mkdir")?;
+    }
+    bind(Path::new("/proc"), "proc", 0).at("root: proc")?;
+    let inner = new_mount(c"tmpfs", &[(c"mode", c"0755"), (c"size", c"16m")], SAFE).at("root: tmpfs")?;
+    move_mount(inner.as_fd(), HERE, c"r").at("root: attach")?;
+    sys::chdir(c"r").at("root: chdir")?;
+    fill(source)?;
+    sys::chdir(c"..").at("root: chdir")?;
+    sys::pivot_here().at("root: pivot")?;
+    for place in [c"/", PLACE] {
+        let root = sys::openat(HERE, place, libc::O_PATH | libc::O_DIRECTORY, 0).at("root: open")?;
+        set_mount_attributes(root.as_fd(), READ_ONLY, false).at("root: read-only")?;
+    }
+    Ok(())
+}
+
+/// Everything in the sandbox's root, which is the working directory.
+fn fill(source: &RootSource) -> Result<(), Broken> {
     for directory in DIRECTORIES {
         mkdirat(HERE, directory, 0o755).at("root: mkdir")?;
     }
@@ -140,15 +164,7 @@ pub fn build(source: &RootSource, scratch: &Path, weakening: Weakening) -> Resul
         fs::write(&target, b"").at("root: device")?;
         bind(Path::new(&format!("/dev/{name}")), &target, DEVICE).at("root: device")?;
     }
-    // A fresh proc may be mounted in a user namespace only where a whole one is visible; every envelope covers this one.
-    bind(Path::new("/proc"), "proc", 0).at("root: proc")?;
-    sys::pivot_here().at("root: pivot")?;
-    let root = open_root().at("root: open")?;
-    set_mount_attributes(root.as_fd(), READ_ONLY, false).at("root: read-only")
-}
-
-fn open_root() -> Result<std::os::fd::OwnedFd, i32> {
-    sys::openat(HERE, c"/", libc::O_PATH | libc::O_DIRECTORY, 0)
+    Ok(())
 }
 
 /// Binds `from` and what is mounted below it onto `to`, with `attributes`.

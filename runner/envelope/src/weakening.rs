@@ -35,6 +35,14 @@ impl Weakening {
         }
     }
 
+    /// Whether every layer stands.
+    pub const fn is_none(self) -> bool {
+        #[cfg(feature = "weakened")]
+        return self.layers == 0;
+        #[cfg(not(feature = "weakened"))]
+        true
+    }
+
     /// Reads a comma-separated list of layer names; the error is the first unknown one.
     #[cfg(feature = "weakened")]
     pub fn parse(list: &str) -> Result<Self, String> {

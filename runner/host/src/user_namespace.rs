@@ -63,7 +63,7 @@ pub fn enter(fallback: &Path) -> Result<Entered, Broken> {
         sys::unshare(libc::CLONE_NEWNS).at("mount namespace")?;
         return Ok(as_root(&map));
     }
-    let locks = user_locks(fallback);
+    let locks = user_locks(uid, fallback);
     match range_of(uid) {
         Ok(range) => match with_range(uid, gid, range) {
             Ok(()) => {
@@ -94,25 +94,27 @@ fn as_root(map: &str) -> Entered {
     }
 }
 
-fn user_locks(fallback: &Path) -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let wanted = state.or(home).filter(|dir| dir.is_absolute()).map(|dir| dir.join("boxkite"));
-    match wanted {
+/// One place per user, whatever the environment says: two runners that lock in different places could give the same ids.
+fn user_locks(uid: u32, fallback: &Path) -> PathBuf {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let home = entry_of(uid, &passwd).and_then(|entry| entry.split(':').nth(5)).map(Path::new);
+    let state = home.filter(|home| home.is_absolute()).map(|home| home.join(".local/state/boxkite"));
+    match state {
         Some(dir) if fs::create_dir_all(&dir).is_ok() => dir.join("ids"),
         _ => fallback.join("ids"),
     }
+}
+
+/// The user's line.
+fn entry_of(uid: u32, passwd: &str) -> Option<&str> {
+    passwd.lines().find(|line| line.split(':').nth(2).is_some_and(|id| id.parse() == Ok(uid)))
 }
 
 /// The user's range, or why there is none.
 fn range_of(uid: u32) -> Result<SubIds, String> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let passwd = text("/etc/passwd");
-    let name = passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, id) = (fields.next()?, fields.nth(1)?);
-        (id.parse() == Ok(uid)).then_some(name)
-    });
+    let name = entry_of(uid, &passwd).and_then(|entry| entry.split(':').next());
     let range = sub_range_for(name.unwrap_or_default(), uid, &text("/etc/subuid"), &text("/etc/subgid"));
     let range = range.ok_or("no entry in /etc/subuid and /etc/subgid")?;
     let tools = ["newuidmap", "newgidmap"].iter().all(|tool| Path::new("/usr/bin").join(tool).exists());

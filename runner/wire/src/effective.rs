@@ -11,6 +11,16 @@ pub mod layer {
     pub const PROC_MASKS: u32 = 16;
     pub const DEVICES: u32 = 32;
     pub const OTHER_PROCESSES: u32 = 64;
+
+    /// Every layer that no kernel lacks, with its name for people.
+    pub const ALWAYS: [(u32, &str); 6] = [
+        (SECCOMP, "seccomp"),
+        (READ_ONLY_ROOT, "read-only root"),
+        (NETWORK, "network"),
+        (PROC_MASKS, "proc masks"),
+        (DEVICES, "devices"),
+        (OTHER_PROCESSES, "other processes"),
+    ];
 }
 
 /// By what a limit is enforced.
@@ -107,6 +117,13 @@ impl Effective {
 }
 
 impl Made {
+    /// A layer that was tried and did not hold. Landlock counts where the kernel has it.
+    pub fn broken_layer(&self) -> Option<&'static str> {
+        let landlock = (self.landlock > 0).then_some((layer::LANDLOCK, "Landlock"));
+        let broken = layer::ALWAYS.into_iter().chain(landlock).find(|(bit, _)| self.held & bit == 0);
+        broken.map(|(_, name)| name)
+    }
+
     /// The encoding between PID 1 and the runner.
     pub fn write(&self, writer: Writer) -> Writer {
         let writer = writer.u8(self.landlock).u32(self.tried).u32(self.held);

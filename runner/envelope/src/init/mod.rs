@@ -220,7 +220,7 @@ fn become_agent(
     control: &OwnedFd,
 ) -> Result<std::convert::Infallible, Broken> {
     become_init(plan, shared)?;
-    mounts::agent(mounts, plan.role == Role::Filler)?;
+    mounts::agent(mounts, plan.role == Role::Filler, shared.weakening)?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).at("not dumpable")?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).at("no_new_privs")?;
     drop_capabilities(if plan.init_id.is_some() { KEPT } else { 0 })?;

@@ -983,7 +983,7 @@ fn page() -> String {
          A command may make the calls below that say `allow`; those with a `rule` depend on their arguments. \
          Every number that is not in this list gets `ENOSYS`. A call of a foreign architecture or of x32 kills \
          the process. `system-calls.tsv` has the numbers. After a change of the table, \
-         `BOXKITE_WRITE_TABLE=1 cargo test -p boxkite-runner committed_pages` writes this page anew.\n\n\
+         `BOXKITE_WRITE_TABLE=1 cargo test -p boxkite-envelope committed_pages` writes this page anew.\n\n\
          | action | system calls | reason |\n|---|---|---|\n",
     );
     let mut rows: Vec<(&str, &str, Vec<&str>)> = Vec::new();

@@ -125,10 +125,16 @@ impl Server {
         let rest = &message[1..];
         match (message[0], envelope.role, busy) {
             (report::READY, Role::Command, _) => match Made::read(&mut Reader::new(rest)) {
-                Ok(made) => {
-                    envelope.made = Some(made);
-                    self.check_ready(id);
-                }
+                Ok(made) => match made.broken_layer().filter(|_| self.setup.weakening.is_none()) {
+                    Some(layer) => {
+                        envelope.failure = Some(Failure::new(Code::IsolationUnavailable, layer));
+                        self.kill_envelope(id);
+                    }
+                    None => {
+                        envelope.made = Some(made);
+                        self.check_ready(id);
+                    }
+                },
                 Err(_) => self.kill_envelope(id),
             },
             (report::FAILED, _, _) => envelope.failure = Some(read_broken(rest)),

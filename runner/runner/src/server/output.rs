@@ -89,10 +89,13 @@ impl Exec {
             }
             more |= stream.sent < end;
         }
-        if let Some(ended) = self.end_frame().filter(|_| !more) {
+        if more {
+            return true;
+        }
+        if let Some(ended) = self.end_frame() {
             connection.push(&ended);
         }
-        more
+        false
     }
 
     /// Begins again from what is committed, for a new consumer. The answer is where each stream begins.
