@@ -145,6 +145,18 @@ for pid in range(2, 400):
     await made.finish();
   });
 
+  it('ends nothing but its own command by the limits of PID 1', async () => {
+    const bystander = await startStaying(sandbox, ['/bin/sh', '-c', 'echo here; cat; echo still']);
+    const { stdout, record } = await collect(await sandbox.exec({ argv: attackCommand('init_limits') }));
+    if (lane === 'user-one-id') {
+      // PID 1 shares the command's id, as `effective.init` says: the kernel lets a command set its limits.
+      expect(sandbox.effective.init).toBe('same-user');
+      expect(record.end === 'exited' || record.reason === 'init_died', JSON.stringify(record)).toBe(true);
+    } else expect(JSON.parse(stdout)).toMatchObject({ reached: false });
+    expect((await bystander.finish()).stdout).toContain('still');
+    expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
+  });
+
   it('sees no file of a sibling', async () => {
     await (await sandbox.agent()).write('/workspace/secret-of-one', Buffer.from('x'));
     await sh(

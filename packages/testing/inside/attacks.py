@@ -334,10 +334,15 @@ def init():
         'cwd': lambda: os.readlink('/proc/1/cwd'),
         'exe': lambda: os.readlink('/proc/1/exe'),
         'environ': lambda: content('/proc/1/environ'),
-        'limits': lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0)),
         'uid_map': lambda: os.open('/proc/1/uid_map', os.O_WRONLY),
         'ended': killed,
     })
+
+
+@attack
+def init_limits():
+    """Takes every descriptor from PID 1 by its limits. Whoever shares its id may, and ends its own envelope by it."""
+    return tries({'limits': lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))})
 
 
 @attack

@@ -95,10 +95,20 @@ class Violations {
   }
 }
 
-function checkThread(check: Violations, label: string, status: Status): void {
+/**
+ * Only a privileged process may give groups up: where one id alone is mapped, the caller's stay, unmapped but its own.
+ */
+function checkGroups(check: Violations, label: string, groups: readonly string[], lane: Lane): void {
+  if (lane !== 'user-one-id') return check.same(`${label} Groups`, groups, []);
+  const own = process.getgroups?.() ?? [];
+  const expected = own.map((group) => (group === process.getgid?.() ? '1001' : '65534')).toSorted();
+  check.same(`${label} Groups`, groups.toSorted(), expected);
+}
+
+function checkThread(check: Violations, label: string, status: Status, lane: Lane): void {
   check.same(`${label} Uid`, status.Uid, ['1001', '1001', '1001', '1001']);
   check.same(`${label} Gid`, status.Gid, ['1001', '1001', '1001', '1001']);
-  check.same(`${label} Groups`, status.Groups, []);
+  checkGroups(check, label, status.Groups, lane);
   for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'] as const) {
     check.same(`${label} ${set}`, status[set], ['0000000000000000']);
   }
@@ -113,7 +123,7 @@ function checkInit(check: Violations, seen: Observed, lane: Lane): void {
   const own = lane === 'user-one-id' ? '1001' : '0';
   check.same('PID 1 Uid', seen.init.Uid, [own, own, own, own]);
   check.same('PID 1 Gid', seen.init.Gid, [own, own, own, own]);
-  check.same('PID 1 Groups', seen.init.Groups, []);
+  checkGroups(check, 'PID 1', seen.init.Groups, lane);
   const allowed = lane === 'user-one-id' ? 0n : INIT_CAPABILITIES;
   for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'] as const) {
     const value = BigInt(`0x${seen.init[set][0] ?? 'ffff'}`);
@@ -224,7 +234,11 @@ function checkSurroundings(check: Violations, seen: Observed): void {
 function checkEffective(check: Violations, seen: Observed, effective: Effective, lane: Lane): void {
   const first = seen.threads[0];
   check.same('effective.init', effective.init, lane === 'user-one-id' ? 'same-user' : 'own');
-  check.same('effective ids', [effective.user.uid, effective.user.gid, effective.user.groups], [1001, 1001, 0]);
+  check.same(
+    'effective ids',
+    [effective.user.uid, effective.user.gid, effective.user.groups],
+    [1001, 1001, first?.status.Groups.length],
+  );
   for (const [name, set] of [
     ['inheritable', 'CapInh'],
     ['permitted', 'CapPrm'],
@@ -263,7 +277,7 @@ export function postureViolations(seen: Observed, effective: Effective, lane: La
     seen.threads.map((thread) => thread.where),
   );
   check.that('at least 15 threads were read', seen.threads.length >= 15, seen.threads.length);
-  seen.threads.forEach((thread, index) => checkThread(check, `${thread.where} ${index}`, thread.status));
+  seen.threads.forEach((thread, index) => checkThread(check, `${thread.where} ${index}`, thread.status, lane));
   checkInit(check, seen, lane);
   checkNamespaces(check, seen, effective);
   checkMounts(check, seen);
