@@ -207,6 +207,15 @@ impl Server {
         self.send_on(id);
     }
 
+    /// The time was over before the command ran: that is an end like any other, so the starter gets a record. What was
+    /// measured is its envelope's.
+    fn started_late(&mut self, id: u64) -> bool {
+        let envelope = self.execs.get(&id).and_then(|exec| self.envelopes.get(&exec.envelope?));
+        let Some(made) = envelope.and_then(|envelope| envelope.made) else { return false };
+        self.started(id, made.status, None);
+        true
+    }
+
     /// Makes a connection the exec's consumer, from what is committed on.
     pub(super) fn attach_output(&mut self, id: u64, client: u64, request: u32) {
         let Some(exec) = self.execs.get_mut(&id).filter(|_| self.connections.contains_key(&client)) else { return };
@@ -239,7 +248,6 @@ impl Server {
         }
         let failure = match exec.verdict {
             Some((_, Cause::SandboxClosed)) => Failure::new(Code::Closing, "sandbox"),
-            Some((End::TimedOut, _)) => Failure::new(Code::StartFailed, "timed out"),
             _ => failure.clone(),
         };
         for (client, request) in exec.starter.into_iter().chain(exec.attachers) {
@@ -283,8 +291,12 @@ impl Server {
             return;
         }
         if exec.state == State::Starting {
-            return self.not_started(id, &Failure::new(Code::StartFailed, "PID 1 ended"));
+            let late = matches!(exec.verdict, Some((End::TimedOut, _))) && self.started_late(id);
+            if !late {
+                return self.not_started(id, &Failure::new(Code::StartFailed, "PID 1 ended"));
+            }
         }
+        let Some(exec) = self.execs.get_mut(&id) else { return };
         if let Some(at) = exec.deadline {
             self.timers.cancel(Timer::Deadline(id), at);
         }

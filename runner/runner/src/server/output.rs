@@ -21,6 +21,8 @@ pub struct Stream {
     /// `None` once every writer has ended.
     pub source: Option<OwnedFd>,
     pub spool: Spool,
+    /// Offset up to which no consumer needs a repetition.
+    committed: u64,
     /// Offset up to which the consumer has been sent.
     sent: u64,
     /// Whether epoll does not watch it, because the spool is full.
@@ -102,14 +104,14 @@ impl Exec {
     pub fn rewind(&mut self) -> [u64; 2] {
         self.end_sent = false;
         for stream in &mut self.streams {
-            stream.sent = stream.spool.start();
+            stream.sent = stream.committed;
         }
         [self.streams[0].sent, self.streams[1].sent]
     }
 
     /// Committed and produced offset of each stream.
     pub fn spans(&self) -> [(u64, u64); 2] {
-        [0, 1].map(|index| (self.streams[index].spool.start(), self.streams[index].spool.end()))
+        [0, 1].map(|index| (self.streams[index].committed, self.streams[index].spool.end()))
     }
 
     /// Whether every writer has ended and everything is in the spools.
@@ -165,7 +167,8 @@ impl Server {
     pub(super) fn committed(&mut self, id: u64, offsets: [u64; 2], end: bool) {
         let Some(exec) = self.execs.get_mut(&id) else { return };
         for (stream, offset) in exec.streams.iter_mut().zip(offsets) {
-            stream.spool.commit(offset.min(stream.sent));
+            stream.committed = offset.min(stream.sent).max(stream.committed);
+            stream.spool.commit(stream.committed);
         }
         if end && exec.state == State::Ended && exec.end_sent {
             drop(self.forget_exec(id));
