@@ -32,6 +32,7 @@ const node: readonly Step[] = [
 ];
 
 const clippy = ['clippy', '--locked', '--target', target, '--all-targets'];
+const weakened = ['-p', 'boxkite-envelope', '-p', 'boxkite-runner', '--features', 'boxkite-runner/weakened'];
 const rust: readonly Step[] = [
   { name: 'licences', cwd: root, command: ['node', join('tools', 'checks', 'licences.ts')] },
   { name: 'rustfmt', cwd: native, command: ['cargo', 'fmt', '--all', '--check'] },
@@ -45,10 +46,7 @@ const rust: readonly Step[] = [
     name: 'clippy, weakened twin',
     cwd: native,
     env: cargoEnv,
-    command: [
-      ...['cargo', ...clippy, '-p', 'boxkite-envelope', '-p', 'boxkite-runner'],
-      ...['--features', 'boxkite-runner/weakened', '--', '-D', 'warnings'],
-    ],
+    command: ['cargo', ...clippy, ...weakened, '--', '-D', 'warnings'],
   },
 ];
 

@@ -23,7 +23,7 @@ export class KnownValues {
 
   /** @param known The values. @throws KnownValuesError beyond the limits. */
   constructor(known: KnownSecrets) {
-    const entries = known instanceof Map ? [...known] : Object.entries(known);
+    const entries = isMap(known) ? [...known] : Object.entries(known);
     if (entries.length > KNOWN_VALUE_LIMITS.values) {
       throw new KnownValuesError(`${entries.length} known values; the limit is ${KNOWN_VALUE_LIMITS.values}`);
     }
@@ -70,6 +70,11 @@ export class KnownValues {
     const automaton = builder.build();
     return { automaton, filter: buildPrefixFilter(automaton.patterns), maxSpan: 4 * longest + 4096 };
   }
+}
+
+/** `instanceof` alone would leave the types of its entries unknown. */
+function isMap(known: KnownSecrets): known is ReadonlyMap<string, string> {
+  return known instanceof Map;
 }
 
 function unitsWithoutSpace(text: string): number {

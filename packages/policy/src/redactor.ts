@@ -181,9 +181,10 @@ class StreamRedactor<Piece> {
   }
 
   #hold(text: Piece, safe: number): void {
-    const { length, slice, keep, empty } = this.#medium;
+    const medium = this.#medium;
+    const length = medium.length(text);
     const start = safe - this.#heldFrom;
-    this.#held = start < length(text) ? keep(slice(text, start, length(text))) : empty;
+    this.#held = start < length ? medium.keep(medium.slice(text, start, length)) : medium.empty;
     this.#heldFrom = safe;
   }
 }

@@ -28,7 +28,7 @@ interface Vectors {
 }
 
 const path = new URL('../../../docs/reference/file-agent-vectors.json', import.meta.url);
-const vectors: Vectors = JSON.parse(readFileSync(path, 'utf8'));
+const vectors = JSON.parse(readFileSync(path, 'utf8')) as Vectors;
 
 test.each(vectors.frames)('frame: $name', ({ type, flags, id, payload, bytes }) => {
   const body = Buffer.from(payload, 'hex');

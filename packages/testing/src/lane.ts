@@ -1,7 +1,8 @@
-/** Which of the three ways in this run tests: root with an id range per sandbox, a user with `newuidmap`, a user with one id. */
+/** Which of the three ways in this run tests. */
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 
+/** A way in: root, a user with an id range per sandbox, a user with one id for all. */
 export type Lane = 'root' | 'user-range' | 'user-one-id';
 
 const LANES: readonly Lane[] = ['root', 'user-range', 'user-one-id'];

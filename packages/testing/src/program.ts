@@ -19,6 +19,7 @@ export interface Outcome {
 /** What can run a program: a sandbox of the harness or of the product. */
 export type Executor = Pick<SandboxPort, 'exec'>;
 
+/** All of a request but the program: its input, limits, directory and so on. */
 export type ProgramOptions = Omit<ExecRequest, 'argv'>;
 
 const INSIDE = fileURLToPath(new URL('../inside/', import.meta.url));
@@ -87,7 +88,7 @@ export async function pythonJson<T>(
       `the program inside failed: ${JSON.stringify({ ...outcome.record, effective: undefined })}\n${outcome.stderr}\n${outcome.stdout.slice(0, 2000)}`,
     );
   }
-  return JSON.parse(outcome.stdout);
+  return JSON.parse(outcome.stdout) as T;
 }
 
 /** Source of a program of `packages/testing/inside`. */

@@ -117,10 +117,11 @@ export function u64(value: bigint): Buffer {
 
 /** Frames of a connection until it ends; an error of the socket counts as its end. */
 export async function* frames(socket: Socket): AsyncGenerator<RawFrame, void> {
+  const chunks: AsyncIterable<Buffer> = socket;
   let rest = Buffer.alloc(0);
   try {
-    for await (const chunk of socket) {
-      rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+    for await (const chunk of chunks) {
+      rest = Buffer.concat([rest, chunk]);
       while (rest.length >= HEADER) {
         const length = rest.readUInt32LE(0);
         if (rest.length < HEADER + length) break;

@@ -26,8 +26,9 @@ export async function startStaying(
   let stdout = '';
   let record: ExecRecord | undefined;
   const step = async (): Promise<boolean> => {
-    const { value, done } = await iterator.next();
-    if (done === true) return false;
+    const next = await iterator.next();
+    if (next.done === true) return false;
+    const { value } = next;
     if (value.type === 'ended') record = value.record;
     if (value.type === 'output' && value.stream === 'stdout') stdout += Buffer.from(value.data).toString('latin1');
     return record === undefined;

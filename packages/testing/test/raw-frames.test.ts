@@ -23,7 +23,7 @@ describe('raw frames', () => {
     const commits = LINES.filter((line) => line[1] === '0b');
     expect(commits.length).toBeGreaterThan(0);
     for (const [, , , payload = '', fields = ''] of commits) {
-      const { exec, stdout, stderr, end } = JSON.parse(fields);
+      const { exec, stdout, stderr, end } = JSON.parse(fields) as Record<'exec' | 'stdout' | 'stderr' | 'end', string>;
       expect(commitPayload(BigInt(exec), BigInt(stdout), BigInt(stderr), end === '1').toString('hex')).toBe(payload);
     }
   });
