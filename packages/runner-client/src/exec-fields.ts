@@ -9,17 +9,6 @@ import {
 } from '@boxkite/protocol';
 import { type EncodedStrings, type ExecFields, encodeStrings } from './operations.ts';
 
-/** What every command finds in its environment. */
-export const fixedEnvironment: Readonly<Record<string, string>> = {
-  PATH: '/usr/local/bin:/usr/bin:/bin',
-  HOME: '/workspace',
-  LANG: 'C.UTF-8',
-  LC_ALL: 'C.UTF-8',
-  PYTHONUNBUFFERED: '1',
-  PYTHONDONTWRITEBYTECODE: '1',
-  TERM: 'xterm',
-};
-
 const MIB = 1024 * 1024;
 const EMPTY = new Uint8Array(0);
 

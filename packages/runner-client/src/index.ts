@@ -1,4 +1,3 @@
-export { fixedEnvironment } from './exec-fields.ts';
 export { RunnerExecution } from './execution.ts';
 export {
   type ArchiveInOptions,

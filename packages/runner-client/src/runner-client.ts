@@ -4,7 +4,7 @@ import { BoxkiteError, type ExecRequest } from '@boxkite/protocol';
 import { decodeAttached, decodeListing, decodeOpened, decodeProbed } from './answers.ts';
 import { Connection } from './connection.ts';
 import { startExec } from './exec-call.ts';
-import { Environment, execFields, fixedEnvironment } from './exec-fields.ts';
+import { Environment, execFields } from './exec-fields.ts';
 import { RunnerExecution } from './execution.ts';
 import { abortedBy, runnerLost } from './faults.ts';
 import { FileAgentClient } from './files/index.ts';
@@ -44,7 +44,7 @@ export class RunnerClient {
   /** `socket` is connected: the owner's descriptor, or one more connection to `runner.sock`. The client owns it from here. */
   constructor(socket: Socket, options: RunnerClientOptions) {
     this.#connect = options.connect;
-    this.#environment = new Environment(options.environment ?? fixedEnvironment);
+    this.#environment = new Environment(options.environment);
     this.#connection = new Connection(socket);
   }
 

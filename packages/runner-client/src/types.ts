@@ -82,6 +82,6 @@ export interface ProbeReport {
 export interface RunnerClientOptions {
   /** Opens one more connection to the same runner (`runner.sock`); for standard input, files and nothing else. */
   readonly connect: () => Promise<Socket>;
-  /** The environment that every command gets; a request's `env` is added to it. Default `fixedEnvironment`. */
-  readonly environment?: Readonly<Record<string, string>> | undefined;
+  /** The environment that every command gets; a request's `env` is added to it. The client adds nothing. */
+  readonly environment: Readonly<Record<string, string>>;
 }

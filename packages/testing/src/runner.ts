@@ -6,6 +6,7 @@ import { connect, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { COMMAND_ENVIRONMENT } from '@boxkite/local';
 import type { Effective, ExecHandle, ExecRequest } from '@boxkite/protocol';
 import { FileAgentClient, type OpenRequest, RunnerClient, type SandboxId } from '@boxkite/runner-client';
 
@@ -117,7 +118,10 @@ export class TestRunner implements AsyncDisposable {
     this.#child = child;
     this.#exited = once(child, 'exit');
     child.stderr?.setEncoding('utf8').on('data', (text: string) => this.complaints.push(text));
-    this.client = new RunnerClient(owner, { connect: () => connectTo(this.socketPath) });
+    this.client = new RunnerClient(owner, {
+      connect: () => connectTo(this.socketPath),
+      environment: COMMAND_ENVIRONMENT,
+    });
   }
 
   get pid(): number {
@@ -143,7 +147,7 @@ export class TestRunner implements AsyncDisposable {
 
   /** One more client, over `runner.sock`. */
   async anotherClient(): Promise<RunnerClient> {
-    return new RunnerClient(await this.connect(), { connect: () => this.connect() });
+    return new RunnerClient(await this.connect(), { connect: () => this.connect(), environment: COMMAND_ENVIRONMENT });
   }
 
   /** Makes a sandbox. */

@@ -4,11 +4,11 @@
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   HOME: '/workspace',
   LANG: 'C.UTF-8',
-  LC_ALL: 'C.UTF-8',
-  PATH: '/usr/local/bin:/usr/bin:/bin',
-  PYTHONDONTWRITEBYTECODE: '1',
-  PYTHONUNBUFFERED: '1',
-  TERM: 'xterm',
+  LOGNAME: 'sandbox',
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  SHELL: '/bin/sh',
+  TMPDIR: '/tmp',
+  USER: 'sandbox',
 };
 
 /** Parts of the host's `/etc` that are directories there, and so mounts here; a host has some of them. */

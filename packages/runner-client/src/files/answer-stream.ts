@@ -1,4 +1,4 @@
-import { Credit, type Request } from './calls.ts';
+import { abortReason, Credit, type Request } from './calls.ts';
 import type { FileConnection } from './connection.ts';
 
 /** The stream of a call's answer: META, then pieces, then the end. Leaving it early cancels the call. */
@@ -7,7 +7,7 @@ export class AnswerStream {
   readonly #credit: Credit;
   readonly #signal: AbortSignal | undefined;
   readonly #pieces: Buffer[] = [];
-  readonly #abort = () => this.#fail(this.#signal?.reason);
+  readonly #abort = () => this.#fail(abortReason(this.#signal));
   readonly #id: number;
   #meta: Buffer | undefined;
   #end: Buffer | undefined;
@@ -15,7 +15,7 @@ export class AnswerStream {
   #waiter: (() => void) | undefined;
 
   constructor(connection: FileConnection, request: Request, signal: AbortSignal | undefined) {
-    signal?.throwIfAborted();
+    if (signal?.aborted === true) throw abortReason(signal);
     this.#connection = connection;
     this.#signal = signal;
     this.#id = connection.open(request.type, request.flags, request.payload, {

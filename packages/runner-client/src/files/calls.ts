@@ -8,9 +8,16 @@ export interface Request {
   readonly payload: Uint8Array;
 }
 
-/** A call with one answer. Aborting sends CANCEL and rejects with the signal's reason. */
+/** A call with one answer. Aborting sends CANCEL and rejects with `abortReason`. */
 export function ask(connection: FileConnection, request: Request, signal: AbortSignal | undefined): Promise<Buffer> {
   return withCall(connection, request, signal, () => ({}));
+}
+
+/** Why an aborted call failed: the signal's reason, or an `AbortError` around one that is no `Error`. */
+export function abortReason(signal: AbortSignal | undefined): Error {
+  const reason: unknown = signal?.reason;
+  if (reason instanceof Error) return reason;
+  return Object.assign(new Error('the call was cancelled', { cause: reason }), { name: 'AbortError' });
 }
 
 /** Opens a call whose other frames go to `handlers`, and waits for its end. */
@@ -21,13 +28,13 @@ export function withCall(
   handlers: (id: () => number) => Omit<CallHandler, 'end' | 'fail'>,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
+    if (signal?.aborted === true) throw abortReason(signal);
     const settled = () => signal?.removeEventListener('abort', abort);
     let id = 0;
     const abort = () => {
       settled();
       connection.cancel(id);
-      reject(signal?.reason);
+      reject(abortReason(signal));
     };
     id = connection.open(request.type, request.flags, request.payload, {
       ...handlers(() => id),

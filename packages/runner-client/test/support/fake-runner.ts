@@ -21,6 +21,9 @@ export interface Frame {
   readonly fields: Fields;
 }
 
+/** What its clients give every command. */
+const FAKE_ENVIRONMENT = { PATH: '/usr/bin', GIVEN: 'by the caller' };
+
 /** What a script does with each frame of each connection. */
 export type Script = (peer: FakePeer, frame: Frame) => void;
 
@@ -131,7 +134,7 @@ export class FakeRunner implements AsyncDisposable {
     });
 
   async client(): Promise<RunnerClient> {
-    const client = new RunnerClient(await this.connect(), { connect: this.connect });
+    const client = new RunnerClient(await this.connect(), { connect: this.connect, environment: FAKE_ENVIRONMENT });
     this.#clients.push(client);
     return client;
   }
