@@ -1,5 +1,14 @@
-import { hostname, userInfo } from 'node:os';
-import { lane, PROBE_MODE, python, sh, startRunner, type TestRunner, type TestSandbox } from '@boxkite/testing';
+import { hostname } from 'node:os';
+import {
+  lane,
+  PROBE_MODE,
+  passwdEntry,
+  python,
+  sh,
+  startRunner,
+  type TestRunner,
+  type TestSandbox,
+} from '@boxkite/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { observe, postureViolations } from './support/posture.ts';
 
@@ -84,13 +93,13 @@ for name in ('hostname', 'hosts', 'passwd', 'group', 'resolv.conf', 'machine-id'
 print(os.uname().nodename)
 `,
     );
-    const { username, homedir } = userInfo();
+    const { name: user = '', home = '' } = passwdEntry() ?? {};
     const names = [
       runner.place.base,
       runner.place.directory,
       process.cwd(),
-      ...(homedir === '/' || homedir.length < 4 ? [] : [`${homedir}/`]),
-      ...(username === 'root' ? [] : [username]),
+      ...(home.length < 4 ? [] : [`${home}/`]),
+      ...(user === '' || user === 'root' ? [] : [user]),
     ];
     expect(names.filter((name) => stdout.includes(name))).toEqual([]);
     expect(stdout.split(/\s+/).includes(hostname())).toBe(false);

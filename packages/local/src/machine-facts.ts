@@ -34,9 +34,20 @@ function hasRange(path: string, user: string, uid: number): boolean {
   return lines.some((line) => line.startsWith(`${user}:`) || line.startsWith(`${uid}:`));
 }
 
+/** The user's name; a user id without an entry has none, as in many containers, and stands for itself. */
+export function userName(uid: number, lookUp: () => { readonly username: string }): string {
+  try {
+    return lookUp().username;
+  } catch {
+    // What depends on the name knows entries by id too.
+    return String(uid);
+  }
+}
+
 /** Looks at this machine; changes nothing. */
 export function machineFacts(): MachineFacts {
-  const { uid, username: user } = userInfo();
+  const uid = process.geteuid?.() ?? 0;
+  const user = userName(uid, userInfo);
   return {
     uid,
     user,

@@ -1,6 +1,7 @@
 /** Counts what a runner holds on the host: processes, namespaces, mounts, cgroup directories, descriptors and files. */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { passwdEntry } from './passwd.ts';
 
 /** Names of everything found, so that a difference says what was left. */
 export interface Resources {
@@ -132,9 +133,10 @@ function existingGroups(groups: readonly string[]): readonly string[] {
 
 /** Where id locks of this user lie. */
 export function idLockDirectories(): readonly string[] {
-  const home = process.env['HOME'] ?? '/nonexistent';
-  const state = process.env['XDG_STATE_HOME'] ?? join(home, '.local/state');
-  return process.getuid?.() === 0 ? ['/run/boxkite/ids'] : [join(state, 'boxkite', 'ids')];
+  if (process.getuid?.() === 0) return ['/run/boxkite/ids'];
+  // By the user's entry, as the runner has it; `HOME` may say something else.
+  const home = passwdEntry()?.home;
+  return home?.startsWith('/') === true ? [join(home, '.local/state/boxkite/ids')] : [];
 }
 
 /** Id locks that are held by a process below `root`, by the device and inode of the descriptors it holds. */

@@ -13,6 +13,8 @@ export type { HostTargets } from './host-targets.ts';
 export { startTargets } from './host-targets.ts';
 export type { Lane } from './lane.ts';
 export { lane, PROBE_MODE } from './lane.ts';
+export type { PasswdEntry } from './passwd.ts';
+export { passwdEntry } from './passwd.ts';
 export type { Executor, Outcome, ProgramOptions } from './program.ts';
 export {
   collect,

@@ -1,6 +1,6 @@
 /** Which of the three ways in this run tests. */
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
+import { passwdEntry } from './passwd.ts';
 
 /** A way in: root, a user with an id range per sandbox, a user with one id for all. */
 export type Lane = 'root' | 'user-range' | 'user-one-id';
@@ -9,7 +9,7 @@ const LANES: readonly Lane[] = ['root', 'user-range', 'user-one-id'];
 
 /** Whether `/etc/subuid` gives this user a range. */
 function hasRange(): boolean {
-  const { username, uid } = userInfo();
+  const names = [passwdEntry()?.name, process.getuid?.()].filter((name) => name !== undefined);
   let text: string;
   try {
     text = readFileSync('/etc/subuid', 'utf8');
@@ -17,7 +17,7 @@ function hasRange(): boolean {
     // A machine without the file gives nobody a range.
     return false;
   }
-  return text.split('\n').some((line) => line.startsWith(`${username}:`) || line.startsWith(`${uid}:`));
+  return text.split('\n').some((line) => names.some((name) => line.startsWith(`${name}:`)));
 }
 
 function chooseLane(): Lane {
