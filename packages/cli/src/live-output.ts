@@ -88,11 +88,12 @@ export class LiveOutput {
     return this.#brokenPipe;
   }
 
-  /** Passes everything on up to the end. Errors: `runner_lost`. */
-  async pass(handle: ExecHandle): Promise<ExecRecord> {
+  /** Passes everything on up to the end. `onEnded` is called when the command has ended, before its reader has all. Errors: `runner_lost`. */
+  async pass(handle: ExecHandle, onEnded: () => void): Promise<ExecRecord> {
     for await (const event of handle) {
       if (event.type === 'output') await (event.stream === 'stdout' ? this.#stdout : this.#stderr).write(event.data);
       else if (event.type === 'ended') {
+        onEnded();
         await Promise.all([this.#stdout.flush(), this.#stderr.flush()]);
         return event.record;
       }

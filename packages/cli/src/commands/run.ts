@@ -124,7 +124,7 @@ class Run {
   async #live(handle: ExecHandle): Promise<number> {
     const output = new LiveOutput(this.#io, () => void handle.kill());
     this.#interrupts.forwardTo(handle, () => output.abandon());
-    const record = await output.pass(handle);
+    const record = await output.pass(handle, () => this.#interrupts.commandEnded());
     if (output.brokenPipe) return EXIT.brokenPipe;
     this.#explain(record);
     return this.#interrupts.exitStatus ?? shellStatus(record);
@@ -133,6 +133,7 @@ class Run {
   async #recorded(handle: ExecHandle): Promise<number> {
     this.#interrupts.forwardTo(handle, () => undefined);
     const result = await collect(handle, JSON_OUTPUT_BYTES);
+    this.#interrupts.commandEnded();
     this.#io.stdout().write(`${JSON.stringify(jsonRecord(result), null, 2)}\n`);
     return this.#interrupts.exitStatus ?? shellStatus(result);
   }
