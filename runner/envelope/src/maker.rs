@@ -158,7 +158,9 @@ fn prepare(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedF
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at("maker: death signal")?;
     keep_only(&[socket.as_raw_fd(), shared.agent.as_raw_fd()]).at("maker: descriptors")?;
     hide_arguments()?;
-    sys::unshare(libc::CLONE_NEWNS).at("maker: mount namespace")?;
+    // The file agents stay in these: their own filter lets them make no socket and no System V object.
+    let net = if shared.weakening.lacks(Layer::Net) { 0 } else { libc::CLONE_NEWNET };
+    sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | net).at("maker: namespaces")?;
     root::build(source, scratch, shared.weakening)
 }
 
@@ -215,12 +217,12 @@ fn one(bytes: &[u8], fds: Vec<OwnedFd>, shared: &Shared, socket: BorrowedFd<'_>)
 /// Clones one child into namespaces of its own, maps its ids and lets it go.
 fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Broken> {
     let weak = |layer| shared.weakening.lacks(layer);
-    let mut flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    let mut flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
     if !weak(Layer::User) {
         flags |= libc::CLONE_NEWUSER;
     }
-    if !weak(Layer::Net) {
-        flags |= libc::CLONE_NEWNET;
+    if plan.role == Role::Command {
+        flags |= libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | if weak(Layer::Net) { 0 } else { libc::CLONE_NEWNET };
     }
     let (go, wait) = sys::packet_pair().at("clone: socket")?;
     match sys::fork_into((flags | libc::CLONE_PARENT) as u64, 0, None).at("clone")? {

@@ -263,6 +263,45 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     syscall!(libc::SYS_write, fd.as_raw_fd(), bytes.as_ptr(), bytes.len()).map(|n| n as usize)
 }
 
+/// A file in memory, without a name and without the right to be executed where the kernel can say so.
+pub fn memory_file(name: &CStr) -> Result<OwnedFd, Errno> {
+    let create = |flags: c_uint| syscall!(libc::SYS_memfd_create, name.as_ptr(), flags).map(owned);
+    match create(libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL) {
+        // Before Linux 6.3.
+        Err(libc::EINVAL) => create(libc::MFD_CLOEXEC),
+        other => other,
+    }
+}
+
+/// Sets a file's length.
+pub fn truncate(fd: BorrowedFd<'_>, length: usize) -> Result<(), Errno> {
+    syscall!(libc::SYS_ftruncate, fd.as_raw_fd(), length).map(drop)
+}
+
+/// Moves what a pipe holds, at most `count` bytes, into a file at `offset`, without waiting.
+pub fn splice_from_pipe(pipe: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, count: usize) -> Result<usize, Errno> {
+    let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
+    let offset = offset as libc::loff_t;
+    syscall!(libc::SYS_splice, pipe.as_raw_fd(), 0u64, file.as_raw_fd(), &raw const offset, count, flags)
+        .map(|n| n as usize)
+}
+
+/// Sends `count` bytes of a file from `offset` to a socket, without a copy through this process.
+pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, count: usize) -> Result<usize, Errno> {
+    let offset = offset as libc::off_t;
+    syscall!(libc::SYS_sendfile, socket.as_raw_fd(), file.as_raw_fd(), &raw const offset, count).map(|n| n as usize)
+}
+
+/// Reads from a file at `offset`.
+pub fn read_at(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    syscall!(libc::SYS_pread64, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), offset).map(|n| n as usize)
+}
+
+/// Writes to a file at `offset`.
+pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+    syscall!(libc::SYS_pwrite64, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), offset).map(|n| n as usize)
+}
+
 /// The most descriptors that one message carries here.
 pub const MAX_FDS: usize = 16;
 

@@ -106,6 +106,7 @@ fn join(groups: &[OwnedFd]) -> Result<(), Broken> {
 fn command_envelope(plan: &Plan, mounts: &[OwnedFd], shared: &Shared) -> Result<Made, Broken> {
     let weak = |layer| shared.weakening.lacks(layer);
     become_init(plan, shared)?;
+    set_host_name()?;
     if !weak(Layer::Net) {
         loopback_up()?;
     }
@@ -132,18 +133,17 @@ fn command_envelope(plan: &Plan, mounts: &[OwnedFd], shared: &Shared) -> Result<
     Ok(Made { landlock: abi as u8, tried, held, namespaces: namespaces()?, status })
 }
 
-/// Ids, groups and host name. The ids are mapped by now, and every capability of the own user namespace is held.
+/// Ids and groups. The ids are mapped by now, and every capability of the own user namespace is held.
 fn become_init(plan: &Plan, shared: &Shared) -> Result<(), Broken> {
     if shared.weakening.lacks(Layer::User) {
-        return set_host_name();
+        return Ok(());
     }
     let id = if plan.init_id.is_some() { 0 } else { COMMAND_ID };
     if shared.may_clear_groups {
         sys::clear_groups().at("setgroups")?;
     }
     sys::set_group(id).at("setresgid")?;
-    sys::set_user(id).at("setresuid")?;
-    set_host_name()
+    sys::set_user(id).at("setresuid")
 }
 
 fn set_host_name() -> Result<(), Broken> {

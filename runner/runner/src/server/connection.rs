@@ -1,5 +1,6 @@
 //! A client's connection: frames in, frames out, neither side's memory without bound.
 
+use super::spool::Spool;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,12 +12,24 @@ const CHUNK: usize = 64 << 10;
 /// Above this many unsent bytes nothing more is read from the client nor taken from a spool.
 const HIGH_WATER: usize = 512 << 10;
 
+/// The rest of an output frame, whose header is sent or queued.
+#[derive(Clone, Copy, Debug)]
+pub struct Body {
+    pub exec: u64,
+    pub stream: usize,
+    pub offset: u64,
+    pub left: usize,
+}
+
 /// One connection.
 pub struct Connection {
     pub socket: OwnedFd,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
+    /// What follows `output` on the wire straight from a spool, and what follows that.
+    body: Option<Body>,
+    after: Vec<u8>,
     /// Execs with something to send, each at most once.
     pub ready: VecDeque<u64>,
     /// What epoll tells of: input, room for output.
@@ -32,6 +45,8 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
+            body: None,
+            after: Vec::new(),
             ready: VecDeque::new(),
             watched: (true, false),
             closing: false,
@@ -88,18 +103,69 @@ impl Connection {
         !self.input.is_empty()
     }
 
+    /// Queues a frame behind all that is queued.
     pub fn push(&mut self, frame: &[u8]) {
-        self.output.extend_from_slice(frame);
+        if self.body.is_some() { self.after.extend_from_slice(frame) } else { self.output.extend_from_slice(frame) }
+    }
+
+    /// Queues bytes of a spool behind their header, which was pushed last. There is one body at a time.
+    pub fn push_body(&mut self, body: Body) {
+        debug_assert!(self.body.is_none());
+        self.body = Some(body);
+    }
+
+    pub fn body(&self) -> Option<Body> {
+        self.body
+    }
+
+    /// Says how much of the body is sent.
+    pub fn body_sent(&mut self, count: usize) {
+        if let Some(body) = &mut self.body {
+            body.offset += count as u64;
+            body.left -= count;
+            if body.left == 0 {
+                self.finish_body();
+            }
+        }
+    }
+
+    /// The spool is about to change or to go: the rest of the body is copied from it.
+    pub fn copy_body(&mut self, spool: &Spool) {
+        if let Some(body) = self.body.take() {
+            let (mut offset, mut left) = (body.offset, body.left);
+            while left > 0 {
+                // Uncommitted bytes are all there; a client that committed bytes that it had not got gets zeros.
+                let piece = spool.piece(offset, left);
+                if piece == 0 {
+                    self.output.resize(self.output.len() + left, 0);
+                    break;
+                }
+                spool.copy_to(offset, piece, &mut self.output);
+                (offset, left) = (offset + piece as u64, left - piece);
+            }
+            self.finish_body();
+        }
+    }
+
+    fn finish_body(&mut self) {
+        self.body = None;
+        let mut after = std::mem::take(&mut self.after);
+        if self.output.is_empty() { self.output = after } else { self.output.append(&mut after) }
     }
 
     /// Whether more may be taken from spools or read from the client.
     pub fn has_room(&self) -> bool {
-        self.output.len() - self.written < HIGH_WATER
+        self.output.len() - self.written + self.after.len() < HIGH_WATER
+    }
+
+    /// Whether everything that was queued is sent.
+    pub fn is_empty(&self) -> bool {
+        self.output.is_empty() && self.body.is_none()
     }
 
     /// What epoll should tell of: a client that does not read its answers is not read from either.
     pub fn interest(&self) -> (bool, bool) {
-        (self.has_room(), self.written < self.output.len())
+        (self.has_room(), self.written < self.output.len() || self.body.is_some())
     }
 
     /// Writes what the socket takes. `Ok(true)`: everything is written.

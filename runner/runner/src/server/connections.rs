@@ -121,18 +121,12 @@ impl Server {
     /// Sends what is queued and what the execs have, as far as the socket takes it.
     pub(super) fn flush(&mut self, id: u64) {
         loop {
+            self.take_frames(id);
             let Some(connection) = self.connections.get_mut(&id) else { return };
-            while connection.has_room() {
-                let Some(exec) = connection.ready.pop_front() else { break };
-                // Another connection may have become its consumer since.
-                let record = self.execs.get_mut(&exec).filter(|record| record.consumer == Some(id));
-                let Some(record) = record else { continue };
-                if record.next_frames(connection) {
-                    connection.ready.push_back(exec);
-                }
-            }
-            match connection.write() {
-                Ok(true) if connection.ready.is_empty() => {
+            let written = connection.write().and_then(|all| if all { self.send_body(id) } else { Ok(false) });
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            match written {
+                Ok(true) if connection.is_empty() && connection.ready.is_empty() => {
                     let closing = connection.closing;
                     return if closing { self.drop_connection(id) } else { self.watch(id) };
                 }
@@ -141,6 +135,40 @@ impl Server {
                 Err(_) => return self.drop_connection(id),
             }
         }
+    }
+
+    /// Puts frames of ready execs into the queue, up to the first that has a body.
+    fn take_frames(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        while connection.body().is_none() && connection.has_room() {
+            let Some(exec) = connection.ready.pop_front() else { return };
+            // Another connection may have become its consumer since.
+            let record = self.execs.get_mut(&exec).filter(|record| record.consumer == Some(id));
+            if record.is_some_and(|record| record.next_frames(id, connection)) {
+                connection.ready.push_back(exec);
+            }
+        }
+    }
+
+    /// Sends the body from its spool. `Ok(true)`: nothing of it is left.
+    fn send_body(&mut self, id: u64) -> Result<bool, Errno> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+        while let Some(body) = connection.body() {
+            let Some(exec) = self.execs.get_mut(&body.exec) else { return Err(libc::EIO) };
+            let spool = &exec.streams[body.stream].spool;
+            let count = spool.piece(body.offset, body.left);
+            match spool.send(connection.socket.as_fd(), body.offset, count) {
+                Err(libc::EAGAIN) => return Ok(false),
+                Err(libc::EINTR) => {}
+                // The range was committed before it was received.
+                Ok(0) => return Err(libc::EIO),
+                other => connection.body_sent(other?),
+            }
+            if connection.body().is_none() {
+                exec.sending_to = None;
+            }
+        }
+        Ok(true)
     }
 
     /// Tells epoll what the connection is waiting for.

@@ -62,6 +62,8 @@ pub struct Exec {
     pub block: bool,
     pub streams: [Stream; 2],
     pub end_sent: bool,
+    /// The connection that an unfinished output frame is being sent to.
+    pub sending_to: Option<u64>,
     pub head: ExecHead,
     /// Whom to answer when it has started.
     starter: Option<(u64, u32)>,
@@ -158,6 +160,7 @@ impl Server {
             block: head.block,
             streams: Default::default(),
             end_sent: false,
+            sending_to: None,
             head,
             starter: Some((client, request)),
             attachers: Vec::new(),
@@ -218,6 +221,7 @@ impl Server {
 
     /// Makes a connection the exec's consumer, from what is committed on.
     pub(super) fn attach_output(&mut self, id: u64, client: u64, request: u32) {
+        self.copy_body(id);
         let Some(exec) = self.execs.get_mut(&id).filter(|_| self.connections.contains_key(&client)) else { return };
         exec.consumer = Some(client);
         let frame = frames::attached(request, id, exec.rewind(), &exec.effective);
@@ -335,6 +339,7 @@ impl Server {
     }
 
     pub(super) fn forget_exec(&mut self, id: u64) -> Option<Exec> {
+        self.copy_body(id);
         let exec = self.execs.remove(&id)?;
         if let Some(sandbox) = self.sandboxes.get_mut(&exec.sandbox) {
             sandbox.execs.remove(&id);

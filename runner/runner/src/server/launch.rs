@@ -1,7 +1,6 @@
 //! Hands a command to PID 1 of a ready envelope: limits, pipes, strings.
 
-use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
@@ -117,22 +116,10 @@ impl Exec {
 
 /// A file in memory that holds `bytes`, to be read from its start.
 fn memory_file(bytes: &[u8]) -> Result<OwnedFd, i32> {
-    // SAFETY: the new descriptor is ours.
-    let fd = unsafe {
-        let fd = libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
-        if fd < 0 && sys::errno() == libc::EINVAL {
-            libc::memfd_create(c"strings".as_ptr(), libc::MFD_CLOEXEC)
-        } else {
-            fd
-        }
-    };
-    if fd < 0 {
-        return Err(sys::errno());
+    let file = sys::memory_file(c"strings")?;
+    let mut written = 0;
+    while written < bytes.len() {
+        written += sys::write_at(file.as_fd(), &bytes[written..], written as u64)?;
     }
-    // SAFETY: as above.
-    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
-    file.write_all(bytes).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
-    // SAFETY: seeks our own file.
-    unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
-    Ok(file.into())
+    Ok(file)
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::Server;
-use super::connection::Connection;
+use super::connection::{Body, Connection};
 use super::execs::{Exec, State};
 use super::poll::Token;
 use super::spool::{CAPACITY, Spool};
@@ -12,6 +12,8 @@ use boxkite_wire::frames::{Writer, kind};
 
 /// The most bytes of one output frame.
 const FRAME: usize = 256 << 10;
+/// From this many bytes on it is cheaper to send them straight from their file.
+const DIRECT: usize = 16 << 10;
 /// A pipe that was found this full is made larger: fewer turns for the same bytes.
 const BUSY_PIPE: usize = 64 << 10;
 
@@ -70,34 +72,46 @@ impl Exec {
         !self.block && self.consumer.is_none()
     }
 
-    /// Puts the next frame of each stream, and the end if it is time, into the connection. `true`: there is more.
-    pub fn next_frames(&mut self, connection: &mut Connection) -> bool {
+    /// Puts the next frame of each stream, and the end if it is time, into connection `id`. `true`: there is more.
+    pub fn next_frames(&mut self, id: u64, connection: &mut Connection) -> bool {
         if self.state == State::Starting {
             return false;
         }
-        let mut more = false;
-        for (index, stream) in self.streams.iter_mut().enumerate() {
-            let (start, end) = (stream.spool.start(), stream.spool.end());
-            if stream.sent < start {
-                let writer = Writer::new(kind::GAP, 0).u64(self.id).u64(index as u64 + 1);
-                connection.push(&writer.u64(stream.sent).u64(start).finish());
-                stream.sent = start;
-            }
-            let piece = stream.spool.piece(stream.sent, FRAME);
-            if !piece.is_empty() {
-                let writer = Writer::new(kind::OUTPUT, 0).u64(self.id).u64(index as u64 + 1).u64(stream.sent);
-                connection.push(&writer.raw(piece).finish());
-                stream.sent += piece.len() as u64;
-            }
-            more |= stream.sent < end;
+        for index in 0..self.streams.len() {
+            self.next_output(index, id, connection);
         }
-        if more {
+        if self.streams.iter().any(|stream| stream.sent < stream.spool.end()) {
             return true;
         }
         if let Some(ended) = self.end_frame() {
             connection.push(&ended);
         }
         false
+    }
+
+    fn next_output(&mut self, index: usize, id: u64, connection: &mut Connection) {
+        let stream = &mut self.streams[index];
+        let start = stream.spool.start();
+        let head = |kind| Writer::new(kind, 0).u64(self.id).u64(index as u64 + 1);
+        if stream.sent < start {
+            connection.push(&head(kind::GAP).u64(stream.sent).u64(start).finish());
+            stream.sent = start;
+        }
+        // A second body waits for the next turn.
+        let count = stream.spool.piece(stream.sent, FRAME);
+        if count == 0 || connection.body().is_some() {
+            return;
+        }
+        let mut frame = head(kind::OUTPUT).u64(stream.sent);
+        if stream.spool.is_file() && count >= DIRECT {
+            connection.push(&frame.finish_with(count));
+            connection.push_body(Body { exec: self.id, stream: index, offset: stream.sent, left: count });
+            self.sending_to = Some(id);
+        } else {
+            stream.spool.copy_to(stream.sent, count, frame.buffer());
+            connection.push(&frame.finish());
+        }
+        stream.sent += count as u64;
     }
 
     /// Begins again from what is committed, for a new consumer. The answer is where each stream begins.
@@ -160,6 +174,15 @@ impl Server {
         self.mark_ready(id);
         if let Some(connection) = self.execs.get(&id).and_then(|exec| exec.consumer) {
             self.flush(connection);
+        }
+    }
+
+    /// Completes an output frame that is half sent before its spool changes hands or goes.
+    pub(super) fn copy_body(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let Some(connection) = exec.sending_to.take().and_then(|to| self.connections.get_mut(&to)) else { return };
+        if let Some(body) = connection.body().filter(|body| body.exec == id) {
+            connection.copy_body(&exec.streams[body.stream].spool);
         }
     }
 

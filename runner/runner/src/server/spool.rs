@@ -1,17 +1,21 @@
 //! One stream of one exec: the bytes between what the client has committed and what the command has written.
+//!
+//! Few bytes are kept in a small ring of this process. A command that writes more than that gets a ring in a file in
+//! memory, into which the kernel moves a pipe's pages and from which it sends them, without a copy through here.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use boxkite_system::sys::{self, Errno};
 
 /// The most bytes that are kept.
 pub const CAPACITY: usize = 1 << 20;
-const FIRST: usize = 64 << 10;
+const SMALL: usize = 64 << 10;
 
-/// A ring that is addressed by stream offset. It begins small and grows to `CAPACITY` for a command that writes much.
+/// A ring that is addressed by stream offset.
 #[derive(Default)]
 pub struct Spool {
-    ring: Vec<u8>,
+    small: Vec<u8>,
+    file: Option<OwnedFd>,
     /// Offset of the oldest byte that is kept.
     start: u64,
     /// Offset after the newest.
@@ -29,11 +33,15 @@ impl Spool {
 
     /// Bytes of memory that it takes.
     pub fn kept(&self) -> usize {
-        self.ring.len()
+        if self.file.is_some() { CAPACITY } else { self.small.len() }
     }
 
     fn used(&self) -> usize {
         (self.end - self.start) as usize
+    }
+
+    fn size(&self) -> usize {
+        if self.file.is_some() { CAPACITY } else { SMALL }
     }
 
     /// Whether nothing more can be read before something is committed or dropped.
@@ -46,42 +54,80 @@ impl Spool {
         self.used() <= CAPACITY / 2
     }
 
-    /// Makes the ring larger while it is full and may grow.
-    fn grow(&mut self) {
-        if self.used() < self.ring.len() || self.ring.len() == CAPACITY {
-            return;
+    /// The bytes from `offset` on, at most `most`, that lie in one piece: how many.
+    pub fn piece(&self, offset: u64, most: usize) -> usize {
+        if offset >= self.end || offset < self.start {
+            return 0;
         }
-        let mut larger = vec![0; (self.ring.len() * 4).clamp(FIRST, CAPACITY)];
-        let mut offset = self.start;
-        while offset < self.end {
-            let piece = self.piece(offset, usize::MAX);
-            let at = offset as usize % larger.len();
-            let count = piece.len().min(larger.len() - at);
-            larger[at..at + count].copy_from_slice(&piece[..count]);
-            offset += count as u64;
-        }
-        self.ring = larger;
+        ((self.end - offset) as usize).min(self.size() - self.place(offset)).min(most)
+    }
+
+    fn place(&self, offset: u64) -> usize {
+        offset as usize % self.size()
     }
 
     /// Reads once from `fd` into the free space; `Ok(0)` is the end of the stream. Must not be full.
     pub fn read(&mut self, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
-        self.grow();
-        let at = self.end as usize % self.ring.len();
-        let free = self.ring.len() - self.used();
-        let count = free.min(self.ring.len() - at);
-        let count = sys::read(fd, &mut self.ring[at..at + count])?;
+        if self.file.is_none() && self.used() == SMALL {
+            self.move_to_file()?;
+        }
+        let at = self.place(self.end);
+        let count = (self.size() - self.used()).min(self.size() - at);
+        let count = match &self.file {
+            None => {
+                self.small.resize(SMALL, 0);
+                sys::read(fd, &mut self.small[at..at + count])?
+            }
+            Some(file) => match sys::splice_from_pipe(fd, file.as_fd(), at as u64, count) {
+                // Not every terminal can be spliced from.
+                Err(libc::EINVAL) => copy(fd, file.as_fd(), at, count)?,
+                other => other?,
+            },
+        };
         self.end += count as u64;
         Ok(count)
     }
 
-    /// The kept bytes from `offset` on that lie in one piece, at most `most`.
-    pub fn piece(&self, offset: u64, most: usize) -> &[u8] {
-        if offset >= self.end || offset < self.start {
-            return &[];
+    fn move_to_file(&mut self) -> Result<(), Errno> {
+        let file = sys::memory_file(c"spool")?;
+        sys::truncate(file.as_fd(), CAPACITY)?;
+        let mut offset = self.start;
+        while offset < self.end {
+            let (count, at) = (self.piece(offset, usize::MAX), self.place(offset));
+            let to = offset as usize % CAPACITY;
+            let bytes = &self.small[at..at + count.min(CAPACITY - to)];
+            offset += sys::write_at(file.as_fd(), bytes, to as u64)? as u64;
         }
-        let at = offset as usize % self.ring.len();
-        let count = ((self.end - offset) as usize).min(self.ring.len() - at).min(most);
-        &self.ring[at..at + count]
+        self.file = Some(file);
+        self.small = Vec::new();
+        Ok(())
+    }
+
+    /// Copies the `count` bytes from `offset` on, which lie in one piece, behind `out`.
+    pub fn copy_to(&self, offset: u64, count: usize, out: &mut Vec<u8>) {
+        let at = self.place(offset);
+        let Some(file) = &self.file else { return out.extend_from_slice(&self.small[at..at + count]) };
+        let length = out.len();
+        out.resize(length + count, 0);
+        let mut read = 0;
+        while read < count {
+            // A file in memory of our own that is long enough: a failure leaves zeros, as a hole would.
+            match sys::read_at(file.as_fd(), &mut out[length + read..], (at + read) as u64) {
+                Ok(more) if more > 0 => read += more,
+                _ => break,
+            }
+        }
+    }
+
+    /// Whether `send` works: only for bytes in a file.
+    pub fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Sends bytes from `offset` on, at most `count` in one piece, to a socket.
+    pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: usize) -> Result<usize, Errno> {
+        let file = self.file.as_ref().ok_or(libc::EBADF)?;
+        sys::send_file(socket, file.as_fd(), self.place(offset) as u64, count)
     }
 
     /// Lets go of everything before `offset`.
@@ -94,3 +140,12 @@ impl Spool {
         self.start += (CAPACITY / 2).min(self.used()) as u64;
     }
 }
+
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, at: usize, count: usize) -> Result<usize, Errno> {
+    let mut buffer = vec![0; count.min(SMALL)];
+    let count = sys::read(from, &mut buffer)?;
+    sys::write_at(to, &buffer[..count], at as u64)
+}
+
+#[cfg(test)]
+mod tests;

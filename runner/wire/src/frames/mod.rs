@@ -217,8 +217,18 @@ impl Writer {
         self.u32(bytes.len() as u32).raw(bytes)
     }
 
-    pub fn finish(mut self) -> Vec<u8> {
-        let length = (self.0.len() - HEADER) as u32;
+    /// What is written so far, for bytes that come from elsewhere.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+
+    pub fn finish(self) -> Vec<u8> {
+        self.finish_with(0)
+    }
+
+    /// The frame up to `more` bytes of payload that follow it on the wire.
+    pub fn finish_with(mut self, more: usize) -> Vec<u8> {
+        let length = (self.0.len() - HEADER + more) as u32;
         self.0[..4].copy_from_slice(&length.to_le_bytes());
         self.0
     }
