@@ -1,4 +1,5 @@
 import type { Form } from './known-forms.ts';
+import type { Units } from './unit-buffer.ts';
 
 /** A form and the value that it is a form of. */
 export interface KnownPattern extends Form {
@@ -21,7 +22,7 @@ export interface Comparison {
  */
 export function comparePattern(
   pattern: KnownPattern,
-  units: Uint16Array,
+  units: Units,
   from: number,
   to: number,
   result: Comparison,
@@ -57,7 +58,7 @@ export function isSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x09 || unit === 0x0d;
 }
 
-function spaceEnd(units: Uint16Array, from: number, to: number): number {
+function spaceEnd(units: Units, from: number, to: number): number {
   let at = from;
   while (at < to && isSpace(units[at] as number)) at += 1;
   return at;
@@ -74,7 +75,7 @@ function spacesAgree(
   pattern: KnownPattern,
   index: number,
   formEnd: number,
-  units: Uint16Array,
+  units: Units,
   at: number,
   textEnd: number,
 ): boolean {

@@ -1,12 +1,15 @@
-import { BLANK_CLASS, BREAK_CLASS, CLASS_OF } from './fold.ts';
+import type { CleanFilter } from './clean-filter.ts';
+import { BLANK_CLASS, CLASS_OF } from './fold.ts';
 import { type KnownAutomaton, nextState } from './known-automaton.ts';
 import { type Comparison, comparePattern, type KnownPattern } from './known-pattern.ts';
-import { FILTER_WINDOW, type PrefixFilter, skipClean } from './prefix-filter.ts';
+import { UnitBuffer } from './unit-buffer.ts';
 
 /** What the scanner needs to know; shared by all streams that hide the same values. */
 export interface ScannerTables {
   readonly automaton: KnownAutomaton;
-  readonly filter: PrefixFilter | undefined;
+  readonly filter: CleanFilter | undefined;
+  /** Whether the units are UTF-16. */
+  readonly wide: boolean;
   /** Longest run of text, line breaks included, that is taken for one form. */
   readonly maxSpan: number;
 }
@@ -38,23 +41,21 @@ export class KnownScanner {
   readonly #ring: Float64Array;
   readonly #ringMask: number;
   readonly #comparison: Comparison = { equal: false, steps: 0 };
-  #units = new Uint16Array(1024);
-  #length = 0;
-  /** Stream position of the first unit that is kept. */
-  #base = 0;
+  readonly #buffer: UnitBuffer;
   /** Index of the next unit to read. */
   #at = 0;
   #stepping = true;
   #state = 0;
-  /** Units given to the automaton since it began at `#entry`; the ring has the positions of the last ones. */
+  /** Units given to the automaton since it began; the ring has the positions of the last ones. */
   #count = 0;
-  #entry = -1;
-  #lastBreak = -1;
+  /** Position of which the automaton has to lose the track before it is left, or -1. */
+  #barrier = -1;
   #steps = 0;
   #hits: Hit[] = [];
 
   constructor(tables: ScannerTables) {
     this.#tables = tables;
+    this.#buffer = new UnitBuffer(tables.wide);
     this.#automaton = tables.automaton;
     let size = 8;
     while (size <= tables.automaton.maxDepth) size *= 2;
@@ -64,40 +65,31 @@ export class KnownScanner {
 
   /** Position up to which nothing can become part of a hit any more that is not in `takeHits` already. */
   get safe(): number {
-    if (this.#state === 0) return this.#base + this.#at;
+    if (this.#state === 0) return this.#buffer.base + this.#at;
     return this.#startOf(this.#automaton.depth[this.#state] as number, this.#count);
   }
 
   /** Position behind the last unit. */
   get end(): number {
-    return this.#base + this.#length;
+    return this.#buffer.base + this.#buffer.length;
   }
 
-  /** Room for `count` more units; units before `safe` are dropped. Returns the array and the index to write to. */
-  reserve(count: number): { units: Uint16Array; at: number } {
-    const drop = this.safe - this.#base;
-    const kept = this.#length - drop;
-    if (kept + count > this.#units.length) {
-      const larger = new Uint16Array(Math.max(kept + count, Math.min(this.#units.length * 2, 1 << 18)));
-      larger.set(this.#units.subarray(drop, this.#length));
-      this.#units = larger;
-    } else if (drop > 0) {
-      this.#units.copyWithin(0, drop, this.#length);
-    }
-    this.#base += drop;
+  /** Room for `count` more units, in arrays and from an index that the caller writes to; what is safe is dropped. */
+  reserve(count: number): { buffer: UnitBuffer; at: number } {
+    const drop = this.safe - this.#buffer.base;
     this.#at -= drop;
-    this.#length = kept + count;
-    return { units: this.#units, at: kept };
+    return { buffer: this.#buffer, at: this.#buffer.reserve(drop, count) };
   }
 
   /** Reads all units written since the last call. */
   scan(): void {
     const { filter } = this.#tables;
-    while (this.#at < this.#length) {
+    const buffer = this.#buffer;
+    while (this.#at < buffer.length) {
       if (!this.#stepping && filter !== undefined) {
-        this.#at = skipClean(filter, this.#units, this.#at, this.#length);
+        this.#at = filter.skip(buffer, this.#at);
+        this.#barrier = buffer.base + filter.barrier;
         this.#stepping = true;
-        this.#entry = this.#base + this.#at;
         this.#count = 0;
       }
       this.#step();
@@ -121,9 +113,7 @@ export class KnownScanner {
   #step(): void {
     const automaton = this.#automaton;
     const { ending, depth } = automaton;
-    const units = this.#units;
-    const base = this.#base;
-    const length = this.#length;
+    const { units, base, length } = this.#buffer;
     const leaveDepth = this.#tables.filter === undefined ? -1 : SHALLOW;
     let at = this.#at;
     let state = this.#state;
@@ -132,7 +122,6 @@ export class KnownScanner {
       const symbol = CLASS_OF[units[at] as number] as number;
       at += 1;
       if (symbol <= BLANK_CLASS) {
-        if (symbol === BREAK_CLASS) this.#lastBreak = base + at - 1;
         if (state !== 0) state = this.#boundSpan(state, count, base + at);
       } else {
         this.#ring[count & this.#ringMask] = base + at - 1;
@@ -155,15 +144,11 @@ export class KnownScanner {
     this.#count = count;
   }
 
-  /**
-   * Whether the filter can judge all that begins at `index`, the start of the state, and going there is progress: not
-   * back over a line break, at which it would stop again.
-   */
+  /** Whether the filter can judge what begins at `index`, the start of the state, and going there is progress. */
   #canSkipFrom(index: number): boolean {
-    const start = this.#base + index;
-    if (start <= this.#lastBreak || start <= this.#entry || index + FILTER_WINDOW > this.#length) return false;
-    const units = this.#units;
-    return !isBreak(units[index] as number) && !isBreak(units[index + 1] as number);
+    const { filter } = this.#tables;
+    const { base, length } = this.#buffer;
+    return filter !== undefined && base + index > this.#barrier && index + filter.reach <= length;
   }
 
   /** Gives up beginnings that line breaks and white space have stretched too far; only white space can do that. */
@@ -189,7 +174,7 @@ export class KnownScanner {
       for (let next = patternAt[node] as number; next !== 0; next = nextPattern[next - 1] as number) {
         const pattern = patterns[next - 1];
         if (pattern === undefined || !this.#agrees(pattern, start, at)) continue;
-        this.#add(start, this.#base + at, pattern.value);
+        this.#add(start, this.#buffer.base + at, pattern.value);
         return;
       }
       node = ending[fail[node] as number] as number;
@@ -197,8 +182,8 @@ export class KnownScanner {
   }
 
   #agrees(pattern: KnownPattern, start: number, at: number): boolean {
-    if (this.#steps > STEPS_PER_UNIT * (this.#base + at) + FREE_STEPS) return true;
-    comparePattern(pattern, this.#units, start - this.#base, at, this.#comparison);
+    if (this.#steps > STEPS_PER_UNIT * (this.#buffer.base + at) + FREE_STEPS) return true;
+    comparePattern(pattern, this.#buffer.units, start - this.#buffer.base, at, this.#comparison);
     this.#steps += this.#comparison.steps;
     return this.#comparison.equal;
   }
@@ -215,8 +200,4 @@ export class KnownScanner {
     }
     this.#hits.push({ start, end, value });
   }
-}
-
-function isBreak(unit: number): boolean {
-  return CLASS_OF[unit] === BREAK_CLASS;
 }

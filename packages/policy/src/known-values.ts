@@ -1,10 +1,10 @@
+import { CleanFilter } from './clean-filter.ts';
+import { denseLength } from './form-beginning.ts';
 import { AutomatonBuilder } from './known-automaton.ts';
 import { knownForms, type TextUnits, trimBlanks } from './known-forms.ts';
 import { KNOWN_VALUE_LIMITS, KnownValuesError, SHORTEST_KNOWN_VALUE } from './known-limits.ts';
-import { isSpace } from './known-pattern.ts';
 import type { ScannerTables } from './known-scanner.ts';
 import { placeholders } from './placeholder.ts';
-import { buildPrefixFilter } from './prefix-filter.ts';
 import { utf8Length } from './text-encodings.ts';
 
 /** Names and secret values to hide, as a map or as a plain object. */
@@ -64,23 +64,16 @@ export class KnownValues {
     for (const [value, text] of this.#values.entries()) {
       for (const { low, high } of knownForms(text, units)) {
         longest = Math.max(longest, low.length);
-        builder.add({ low, high, value, keepsBreaks: unitsWithoutSpace(low) < SHORTEST_KNOWN_VALUE });
+        builder.add({ low, high, value, keepsBreaks: denseLength(low, SHORTEST_KNOWN_VALUE) < SHORTEST_KNOWN_VALUE });
       }
     }
     const automaton = builder.build();
-    return { automaton, filter: buildPrefixFilter(automaton.patterns), maxSpan: 4 * longest + 4096 };
+    const filter = CleanFilter.build(automaton.patterns);
+    return { automaton, filter, wide: units === 'utf16', maxSpan: 4 * longest + 4096 };
   }
 }
 
 /** `instanceof` alone would leave the types of its entries unknown. */
 function isMap(known: KnownSecrets): known is ReadonlyMap<string, string> {
   return known instanceof Map;
-}
-
-function unitsWithoutSpace(text: string): number {
-  let count = 0;
-  for (let at = 0; at < text.length && count < SHORTEST_KNOWN_VALUE; at += 1) {
-    if (!isSpace(text.charCodeAt(at))) count += 1;
-  }
-  return count;
 }

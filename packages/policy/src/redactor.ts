@@ -1,5 +1,6 @@
 import { KnownScanner } from './known-scanner.ts';
 import { type KnownSecrets, KnownValues } from './known-values.ts';
+import { narrowed, type UnitBuffer } from './unit-buffer.ts';
 
 /** Options of a redactor. */
 export interface RedactorOptions {
@@ -23,6 +24,8 @@ export interface Redactor {
 export interface ByteRedactor {
   /** Takes the next piece. The answer may be the piece or a view of it, so it must not be overwritten before use. */
   push(chunk: Uint8Array): Uint8Array;
+  /** The same in parts that are not empty, all but placeholders views of the piece: nothing clean is copied. */
+  pushParts(chunk: Uint8Array): Uint8Array[];
   /** Returns what is held back; the redactor can then be used for another stream. */
   flush(): Uint8Array;
 }
@@ -34,9 +37,8 @@ const SLICE = 1 << 15;
 interface Medium<Piece> {
   readonly empty: Piece;
   length(piece: Piece): number;
-  copy(piece: Piece, from: number, to: number, units: Uint16Array, at: number): void;
+  copy(piece: Piece, from: number, to: number, buffer: UnitBuffer, at: number): void;
   slice(piece: Piece, from: number, to: number): Piece;
-  concat(one: Piece, two: Piece): Piece;
   join(pieces: Piece[]): Piece;
   /** A copy that does not change when the caller reuses the memory of a piece. */
   keep(piece: Piece): Piece;
@@ -46,30 +48,35 @@ interface Medium<Piece> {
 const TEXT: Medium<string> = {
   empty: '',
   length: (piece) => piece.length,
-  copy: (piece, from, to, units, at) => {
-    for (let index = from; index < to; index += 1) units[at + index - from] = piece.charCodeAt(index);
+  copy: (piece, from, to, { units, narrow }, at) => {
+    for (let index = from; index < to; index += 1) {
+      const unit = piece.charCodeAt(index);
+      units[at + index - from] = unit;
+      narrow[at + index - from] = narrowed(unit);
+    }
   },
   slice: (piece, from, to) => piece.slice(from, to),
-  concat: (one, two) => one + two,
   join: (pieces) => (pieces.length === 1 ? (pieces[0] ?? '') : pieces.join('')),
   keep: (piece) => piece,
   literal: (text) => text,
 };
 
+const NO_BYTES = new Uint8Array(0);
+
 const BYTES: Medium<Uint8Array> = {
-  empty: new Uint8Array(0),
+  empty: NO_BYTES,
   length: (piece) => piece.length,
-  copy: (piece, from, to, units, at) => units.set(piece.subarray(from, to), at),
+  copy: (piece, from, to, { narrow }, at) => narrow.set(piece.subarray(from, to), at),
   slice: (piece, from, to) => piece.subarray(from, to),
-  concat: (one, two) => joinBytes([one, two]),
   join: joinBytes,
-  keep: (piece) => new Uint8Array(piece),
+  keep: (piece) => (piece.length === 0 ? NO_BYTES : new Uint8Array(piece)),
   literal: (text) => Uint8Array.from(text, (character) => character.charCodeAt(0)),
 };
 
 function joinBytes(pieces: Uint8Array[]): Uint8Array {
   const [only] = pieces;
-  if (only !== undefined && pieces.length === 1) return only;
+  if (only === undefined) return NO_BYTES;
+  if (pieces.length === 1) return only;
   const joined = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;
   for (const piece of pieces) {
@@ -77,13 +84,6 @@ function joinBytes(pieces: Uint8Array[]): Uint8Array {
     at += piece.length;
   }
   return joined;
-}
-
-/** Joins two pieces; the one that is not empty comes back as it is. */
-function append<Piece>(medium: Medium<Piece>, one: Piece, two: Piece): Piece {
-  if (medium.length(one) === 0) return two;
-  if (medium.length(two) === 0) return one;
-  return medium.concat(one, two);
 }
 
 class StreamRedactor<Piece> {
@@ -111,34 +111,38 @@ class StreamRedactor<Piece> {
   }
 
   push(chunk: Piece): Piece {
+    return this.#medium.join(this.pushParts(chunk));
+  }
+
+  pushParts(chunk: Piece): Piece[] {
     const medium = this.#medium;
-    if (this.#tables === undefined || medium.length(chunk) === 0) return chunk;
+    const length = medium.length(chunk);
+    if (length === 0) return [];
+    if (this.#tables === undefined) return [chunk];
     const scanner = this.#scanner ?? new KnownScanner(this.#tables);
     this.#scanner = scanner;
     const pieces: Piece[] = [];
-    const text = append(medium, this.#held, chunk);
-    const length = medium.length(chunk);
     let cleanFrom = this.#done;
     for (let from = 0; from < length; from += SLICE) {
       const to = Math.min(from + SLICE, length);
-      const { units, at } = scanner.reserve(to - from);
-      medium.copy(chunk, from, to, units, at);
+      const { buffer, at } = scanner.reserve(to - from);
+      medium.copy(chunk, from, to, buffer, at);
       scanner.scan();
-      cleanFrom = this.#hide(text, pieces, cleanFrom, scanner.safe);
+      cleanFrom = this.#hide(chunk, pieces, cleanFrom, scanner.safe);
     }
     const safe = scanner.safe;
-    this.#give(text, pieces, cleanFrom, safe);
+    this.#give(chunk, pieces, cleanFrom, safe);
     this.#done = Math.max(this.#done, safe);
-    this.#hold(text, safe);
-    return medium.join(pieces);
+    this.#hold(chunk, safe);
+    return pieces;
   }
 
   flush(): Piece {
     const scanner = this.#scanner;
     if (scanner === undefined) return this.#medium.empty;
     const pieces: Piece[] = [];
-    const cleanFrom = this.#hide(this.#held, pieces, this.#done, scanner.end);
-    this.#give(this.#held, pieces, cleanFrom, scanner.end);
+    const cleanFrom = this.#hide(this.#medium.empty, pieces, this.#done, scanner.end);
+    this.#give(this.#medium.empty, pieces, cleanFrom, scanner.end);
     this.#scanner = undefined;
     this.#held = this.#medium.empty;
     this.#heldFrom = 0;
@@ -151,11 +155,11 @@ class StreamRedactor<Piece> {
    * Writes the hits that begin before `safe`, and the clean text between them; returns where the next clean text begins.
    * Overlapping hits are hidden as one stretch, with one placeholder for each of their values.
    */
-  #hide(text: Piece, pieces: Piece[], cleanFrom: number, safe: number): number {
+  #hide(chunk: Piece, pieces: Piece[], cleanFrom: number, safe: number): number {
     let from = cleanFrom;
     for (const hit of this.#scanner?.takeHits(safe) ?? []) {
       if (hit.start >= this.#done) {
-        this.#give(text, pieces, from, hit.start);
+        this.#give(chunk, pieces, from, hit.start);
         this.#cover.clear();
       }
       if (!this.#cover.has(hit.value)) this.#write(pieces, hit.value);
@@ -173,18 +177,25 @@ class StreamRedactor<Piece> {
     this.#options.onRedacted?.(this.#known.placeholder(value));
   }
 
-  #give(text: Piece, pieces: Piece[], from: number, to: number): void {
-    if (from >= to) return;
-    const [start, end] = [from - this.#heldFrom, to - this.#heldFrom];
-    const whole = start === 0 && end === this.#medium.length(text);
-    pieces.push(whole ? text : this.#medium.slice(text, start, end));
+  /** Adds what stands from one position to another in the held text and the piece behind it. */
+  #give(chunk: Piece, pieces: Piece[], from: number, to: number): void {
+    const chunkFrom = this.#heldFrom + this.#medium.length(this.#held);
+    this.#cut(this.#held, this.#heldFrom, pieces, from, to);
+    this.#cut(chunk, chunkFrom, pieces, from, to);
   }
 
-  #hold(text: Piece, safe: number): void {
+  #cut(piece: Piece, pieceFrom: number, pieces: Piece[], from: number, to: number): void {
     const medium = this.#medium;
-    const length = medium.length(text);
-    const start = safe - this.#heldFrom;
-    this.#held = start < length ? medium.keep(medium.slice(text, start, length)) : medium.empty;
+    const start = Math.max(0, from - pieceFrom);
+    const end = Math.min(medium.length(piece), to - pieceFrom);
+    if (start >= end) return;
+    pieces.push(start === 0 && end === medium.length(piece) ? piece : medium.slice(piece, start, end));
+  }
+
+  #hold(chunk: Piece, safe: number): void {
+    const pieces: Piece[] = [];
+    this.#give(chunk, pieces, safe, Infinity);
+    this.#held = this.#medium.keep(this.#medium.join(pieces));
     this.#heldFrom = safe;
   }
 }
