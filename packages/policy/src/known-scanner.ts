@@ -85,6 +85,7 @@ export class KnownScanner {
   scan(): void {
     const { filter } = this.#tables;
     const buffer = this.#buffer;
+    filter?.begin();
     while (this.#at < buffer.length) {
       if (!this.#stepping && filter !== undefined) {
         this.#at = filter.skip(buffer, this.#at);

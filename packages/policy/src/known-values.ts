@@ -1,11 +1,13 @@
-import { CleanFilter } from './clean-filter.ts';
 import { denseLength } from './form-beginning.ts';
+import { buildGramTable } from './gram-table.ts';
 import { AutomatonBuilder } from './known-automaton.ts';
 import { knownForms, type TextUnits, trimBlanks } from './known-forms.ts';
 import { KNOWN_VALUE_LIMITS, KnownValuesError, SHORTEST_KNOWN_VALUE } from './known-limits.ts';
 import type { ScannerTables } from './known-scanner.ts';
 import { placeholders } from './placeholder.ts';
+import { ScriptFilter } from './script-filter.ts';
 import { utf8Length } from './text-encodings.ts';
+import { WasmFilter } from './wasm-filter.ts';
 
 /** Names and secret values to hide, as a map or as a plain object. */
 export type KnownSecrets = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
@@ -68,7 +70,8 @@ export class KnownValues {
       }
     }
     const automaton = builder.build();
-    const filter = CleanFilter.build(automaton.patterns);
+    const grams = buildGramTable(automaton.patterns);
+    const filter = grams && (WasmFilter.create(grams) ?? new ScriptFilter(grams));
     return { automaton, filter, wide: units === 'utf16', maxSpan: 4 * longest + 4096 };
   }
 }
