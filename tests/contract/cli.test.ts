@@ -274,7 +274,7 @@ describe(`command line, ${lane}`, () => {
         'while True: print("got", input())',
       ].join('\n');
       const steps = [
-        { expect: 'ready' },
+        { expect: 'ready\r\n' },
         { send: 'one\r' },
         { expect: 'got one' },
         { resize: [100, 40] },

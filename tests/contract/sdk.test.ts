@@ -29,7 +29,7 @@ describe(`SDK, ${lane}`, () => {
         stdout_bytes: 4,
       });
       expect(result.effective).toMatchObject({
-        user: { uid: 1001, gid: 1001, groups: 0 },
+        user: { uid: 1001, gid: 1001 },
         no_new_privs: true,
         seccomp: 'filter',
         network: 'none',

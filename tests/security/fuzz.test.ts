@@ -195,7 +195,7 @@ describe(`fuzz, ${lane}`, () => {
     await works('at the end');
     await releaseRecords(runner);
     let grown: readonly string[] = ['not looked yet'];
-    for (let tries = 0; tries < 60 && grown.length > 0; tries += 1) {
+    for (let tries = 0; tries < 160 && grown.length > 0; tries += 1) {
       await sleep(100);
       grown = growth(before, resourcesOf(runner.pid, runner.place.base));
     }

@@ -1,8 +1,10 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import {
   lane,
   PROBE_MODE,
   passwdEntry,
+  processesOf,
   python,
   sh,
   startRunner,
@@ -30,6 +32,23 @@ describe(`posture, ${lane}`, () => {
 
   it('is the one expected posture, for every thread, and effective says the same', async () => {
     expect(postureViolations(await observe(sandbox), sandbox.effective, lane)).toEqual([]);
+  });
+
+  // Only root may look at the descriptors of processes that are not dumpable.
+  it.runIf(lane === 'root')('has no descriptor of the host in PID 1 or a file agent', async () => {
+    const agent = await sandbox.agent();
+    await agent.write('/workspace/seen', Buffer.from('seen'));
+    const isFirst = (pid: number) => /^NSpid:.*\t1$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    const inside = processesOf(runner.pid, runner.place.directory).filter(({ pid }) => isFirst(pid));
+    expect(inside.map(({ name }) => name).toSorted()).toEqual(expect.arrayContaining(['boxkite-init', 'test-agent']));
+    for (const { pid, name } of inside) {
+      const links = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+      const foreign = links.filter(
+        (link) => !/^(\/dev\/null|socket:|anon_inode:\[(eventpoll|eventfd|signalfd)\])/.test(link),
+      );
+      expect(foreign, `${name} ${pid}`).toEqual([]);
+      expect([0, 1, 2].map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))).toEqual(Array(3).fill('/dev/null'));
+    }
   });
 
   it('is the same in a kept envelope and in a fresh one', async () => {

@@ -258,7 +258,12 @@ impl Connection {
                 self.push(&frames);
             }
             Ok(Started::Task(weight, work)) => self.run(call, weight, work),
-            Err(fail) if fail.code == Code::Protocol => return Err(fail),
+            // Another thread may have closed the connection already and forgotten its calls: one that stayed here would
+            // hold the connection for ever.
+            Err(fail) if fail.code == Code::Protocol => {
+                self.forget(id);
+                return Err(fail);
+            }
             Err(fail) => self.finish(id, Err(fail)),
         }
         Ok(())

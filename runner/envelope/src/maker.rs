@@ -157,11 +157,24 @@ fn serve(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd)
 fn prepare(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd) -> Result<(), Broken> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at("maker: death signal")?;
     keep_only(&[socket.as_raw_fd(), shared.agent.as_raw_fd()]).at("maker: descriptors")?;
+    no_standard_streams()?;
     hide_arguments()?;
     // The file agents stay in these: their own filter lets them make no socket and no System V object.
     let net = if shared.weakening.lacks(Layer::Net) { 0 } else { libc::CLONE_NEWNET };
     sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | net).at("maker: namespaces")?;
     root::build(source, scratch, shared.weakening)
+}
+
+/// Descriptors 0, 1 and 2 of all that is cloned: a file or pipe of the host must not get inside with them.
+fn no_standard_streams() -> Result<(), Broken> {
+    let null = sys::openat(libc::AT_FDCWD, c"/dev/null", libc::O_RDWR, 0).at("maker: null")?;
+    for stream in 0..3 {
+        // SAFETY: dup2 onto a standard stream, which nobody in this process owns as an OwnedFd.
+        if unsafe { libc::dup2(null.as_raw_fd(), stream) } < 0 {
+            return Err(sys::errno()).at("maker: null");
+        }
+    }
+    Ok(())
 }
 
 /// Every envelope's PID 1 is a copy of this process, and its command line can be read inside: the host's paths go, and
