@@ -49,11 +49,16 @@ const TEXT: Medium<string> = {
   empty: '',
   length: (piece) => piece.length,
   copy: (piece, from, to, { units, narrow }, at) => {
+    const shift = at - from;
+    let seen = 0;
     for (let index = from; index < to; index += 1) {
       const unit = piece.charCodeAt(index);
-      units[at + index - from] = unit;
-      narrow[at + index - from] = narrowed(unit);
+      units[index + shift] = unit;
+      narrow[index + shift] = unit;
+      seen |= unit;
     }
+    if (seen < 0x100) return;
+    for (let index = at; index < to + shift; index += 1) narrow[index] = narrowed(units[index] as number);
   },
   slice: (piece, from, to) => piece.slice(from, to),
   join: (pieces) => (pieces.length === 1 ? (pieces[0] ?? '') : pieces.join('')),
