@@ -87,6 +87,24 @@ impl EnvelopeGroup {
         Ok(group)
     }
 
+    /// A group without limits or counters of its own. Version 1 lets processes be in the sandbox's own directory, so
+    /// none has to be made there.
+    pub(super) fn shared(parents: &[(Serves, PathBuf)], name: &str) -> Result<EnvelopeGroup, Error> {
+        let (first, second): (Vec<_>, Vec<_>) = parents.iter().cloned().partition(|(serves, _)| serves.via == Via::V1);
+        let mut group = Self::make(&second, name)?;
+        for (_, dir) in &first {
+            match open(&dir.join("cgroup.procs"), "open group", File::options().write(true)) {
+                Ok(procs) => group.procs.push(procs.into()),
+                Err(error) => {
+                    // The first failure is the one to report.
+                    let _ = group.remove();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(group)
+    }
+
     pub(super) fn empty() -> EnvelopeGroup {
         EnvelopeGroup { dirs: Vec::new(), procs: Vec::new(), unified: None, memory: None, cpu: None, pids: None }
     }

@@ -205,6 +205,11 @@ impl SandboxGroup {
         EnvelopeGroup::make(&self.dirs, &format!("e{id}"))
     }
 
+    /// Makes the group of a file agent, which the sandbox's limits alone bind.
+    pub fn agent(&self, id: u64) -> Result<EnvelopeGroup, Error> {
+        EnvelopeGroup::shared(&self.dirs, &format!("e{id}"))
+    }
+
     /// Removes the directories: EBUSY while an envelope has its own. Repeatable.
     pub fn remove(&self) -> Result<(), Error> {
         remove_dirs(self.dirs.iter().map(|(_, dir)| dir))

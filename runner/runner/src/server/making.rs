@@ -49,7 +49,9 @@ impl Server {
         }
         let id = self.new_id();
         let entry = self.sandboxes.get_mut(&sandbox).ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
-        let group = entry.group.envelope(id).map_err(|error| group_failure(&error))?;
+        let own = role == Role::Command;
+        let group = if own { entry.group.envelope(id) } else { entry.group.agent(id) };
+        let group = group.map_err(|error| group_failure(&error))?;
         entry.envelopes.insert(id);
         match self.order_envelope(id, sandbox, role, &group) {
             Ok((control, limits)) => {
