@@ -192,4 +192,19 @@ describe(`records, ${lane}`, () => {
     expect(rest.pieces[0]?.[0]).toBe(4);
     expect(Buffer.concat(rest.bytes).toString()).toBe('two\nthree\n');
   });
+
+  it('tell the end of a command whose reader has stalled when its sandbox is closed', async () => {
+    const own = await runner.create();
+    const handle = await own.exec({ argv: ['/bin/cat', '/dev/zero'], overflow: 'block' });
+    await sleep(300);
+    await own.destroy();
+    let bytes = 0;
+    let end: unknown;
+    for await (const event of handle) {
+      if (event.type === 'output') bytes += event.data.length;
+      if (event.type === 'ended') end = [event.record.end, event.record.reason, event.record.stdout_bytes];
+    }
+    expect(end).toEqual(['killed', 'sandbox_closed', bytes]);
+    expect(bytes).toBeGreaterThan(1 << 19);
+  });
 });

@@ -186,6 +186,31 @@ impl Server {
         }
     }
 
+    /// Queues all that an exec still has for its consumer, its end included: it is about to be forgotten. A command whose
+    /// reader has stalled may have more in its pipes; that is lost with the sandbox.
+    pub(super) fn send_the_rest(&mut self, id: u64) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        for stream in &mut exec.streams {
+            stream.source = None;
+        }
+        exec.state = State::Ended;
+        let Some(client) = exec.consumer else { return };
+        // An unfinished frame, of whatever exec, goes first.
+        if let Some(body) = self.connections.get(&client).and_then(Connection::body) {
+            self.copy_body(body.exec);
+        }
+        loop {
+            let (Some(exec), Some(connection)) = (self.execs.get_mut(&id), self.connections.get_mut(&client)) else {
+                return;
+            };
+            let more = exec.next_frames(client, connection);
+            self.copy_body(id);
+            if !more {
+                return self.flush(client);
+            }
+        }
+    }
+
     /// The consumer needs nothing before these offsets; with `end`, nothing of the exec at all.
     pub(super) fn committed(&mut self, id: u64, offsets: [u64; 2], end: bool) {
         let Some(exec) = self.execs.get_mut(&id) else { return };

@@ -314,7 +314,7 @@ impl Server {
         let Some(sandbox) = self.sandboxes.remove(&id) else { return };
         self.release(sandbox.ids);
         for exec in sandbox.execs {
-            self.send_on(exec);
+            self.send_the_rest(exec);
             drop(self.forget_exec(exec));
         }
         for (client, request) in sandbox.closers {
