@@ -1,5 +1,7 @@
-//! The kernel as the runner's crates see it: thin forms of system calls, the step that failed, forgetting.
+//! The kernel as the runner's crates see it: thin forms of system calls, the ring that keeps output, the step that
+//! failed, forgetting.
 
+pub mod spool;
 pub mod step;
 pub mod sys;
 pub mod wipe;

@@ -1,6 +1,6 @@
 //! A client's connection: frames in, frames out, neither side's memory without bound.
 
-use super::spool::Spool;
+use boxkite_system::spool::Spool;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -14,7 +14,6 @@ mod operations;
 mod output;
 mod poll;
 mod sandboxes;
-mod spool;
 mod timers;
 
 use std::collections::HashMap;

@@ -6,7 +6,7 @@ use super::Server;
 use super::connection::{Body, Connection};
 use super::execs::{Exec, State};
 use super::poll::Token;
-use super::spool::{CAPACITY, Spool};
+use boxkite_system::spool::{CAPACITY, Spool};
 use boxkite_system::sys;
 use boxkite_wire::frames::{Writer, kind};
 

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use boxkite_system::sys::{self, Errno};
+use crate::sys::{self, Errno};
 
 /// The most bytes that are kept.
 pub const CAPACITY: usize = 1 << 20;

@@ -1,7 +1,7 @@
 use std::os::fd::AsFd;
 
 use super::{CAPACITY, Spool};
-use boxkite_system::sys;
+use crate::sys;
 
 fn take(spool: &Spool, mut offset: u64) -> Vec<u8> {
     let mut out = Vec::new();
