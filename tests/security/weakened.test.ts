@@ -53,8 +53,9 @@ const CASES: readonly Case[] = [
       (await reached(sandbox, 'connect_tcp', [String(targets.tcpPort)])) &&
       (await posture(sandbox, /own net namespace/)),
     shown: (effective) =>
-      (effective.layers.network === false && effective.namespaces.net === hostNamespace('net')) ||
-      effective.namespaces.net === undefined,
+      effective.network === 'host' &&
+      effective.layers.network === false &&
+      effective.namespaces.net === hostNamespace('net'),
   },
   {
     weaken: ['net', 'landlock'],

@@ -58,7 +58,7 @@ export function readEffective(from: Buffer, at: number): Effective {
   const memoryVia = named(VIA, from.readUInt8(at + 5));
   const pidsVia = named(VIA, from.readUInt8(at + 6));
   const cpuVia = named(VIA, from.readUInt8(at + 7));
-  const inodes = namespaces(from, at + 64, from.readUInt8(at + 1) !== 0);
+  const held = layers(from.readUInt32LE(at + 96), from.readUInt32LE(at + 100));
   return {
     init: named(INIT, from.readUInt8(at)),
     user: {
@@ -78,13 +78,14 @@ export function readEffective(from: Buffer, at: number): Effective {
     seccomp: named(SECCOMP, from.readUInt8(at + 3)),
     seccomp_filters: from.readUInt32LE(at + 92),
     landlock: from.readUInt8(at + 4),
-    namespaces: inodes,
-    layers: layers(from.readUInt32LE(at + 96), from.readUInt32LE(at + 100)),
+    namespaces: namespaces(from, at + 64, from.readUInt8(at + 1) !== 0),
+    layers: held,
     memory: { via: memoryVia, bytes: memoryVia === 'none' ? null : readOptionalCount(from, at + 104) },
     processes: { via: pidsVia, max: pidsVia === 'none' ? null : from.readUInt32LE(at + 132) },
     cpu: { via: cpuVia, cores: cpuVia === 'none' ? null : cores(from.readUInt32LE(at + 128)) },
     workspace: { bytes: readCount(from, at + 112), inodes: readCount(from, at + 120) },
-    network: inodes.net === undefined ? 'host' : 'none',
+    // A namespace may be the host's own: only the trial says that nothing can be reached.
+    network: held.network === true ? 'none' : 'host',
     descriptors: [0, 1, 2],
   };
 }
