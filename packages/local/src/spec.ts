@@ -1,18 +1,10 @@
 /** Turns what a caller asks of a sandbox into the runner's units, with the defaults of this substrate. */
 import { realpathSync, statSync } from 'node:fs';
 import type { SandboxSpec } from '@boxkite/protocol';
-import { BoxkiteError } from '@boxkite/protocol';
+import { BoxkiteError, sandboxDefaults } from '@boxkite/protocol';
 import type { OpenRequest } from '@boxkite/runner-client';
 
 const MIB = 1024 * 1024;
-
-/** What a sandbox gets that asks for nothing. */
-export const DEFAULTS = {
-  memory_mb: 1024,
-  pids: 256,
-  workspace_mb: 1024,
-  inodes: 262_144,
-} as const;
 
 interface Range {
   readonly least: number;
@@ -20,13 +12,13 @@ interface Range {
   readonly whole: boolean;
 }
 
-/** What each number may be. The least memory is what PID 1, a shell and one small program need. */
+/** What each number may be: the runner's own bounds, so that a refusal names the caller's field and its range. */
 const RANGES = {
-  memory_mb: { least: 4, most: 16 * 1024 * 1024, whole: true },
+  memory_mb: { least: 16, most: 16 * 1024 * 1024, whole: true },
   pids: { least: 2, most: 1_000_000, whole: true },
   cpus: { least: 0.01, most: 4096, whole: false },
   workspace_mb: { least: 1, most: 16 * 1024 * 1024, whole: true },
-  inodes: { least: 64, most: 0xffff_ffff, whole: true },
+  inodes: { least: 64, most: 2 ** 30, whole: true },
 } as const satisfies Readonly<Partial<Record<keyof SandboxSpec, Range>>>;
 
 function number(spec: SandboxSpec, field: keyof typeof RANGES): number | undefined {
@@ -49,10 +41,10 @@ export function openRequest(spec: SandboxSpec): OpenRequest {
   const memory = number(spec, 'memory_mb');
   const cpus = number(spec, 'cpus');
   return {
-    memoryBytes: (memory ?? DEFAULTS.memory_mb) * MIB,
-    workspaceBytes: (number(spec, 'workspace_mb') ?? DEFAULTS.workspace_mb) * MIB,
-    inodes: number(spec, 'inodes') ?? DEFAULTS.inodes,
-    pids: number(spec, 'pids') ?? DEFAULTS.pids,
+    memoryBytes: (memory ?? sandboxDefaults.memory_mb) * MIB,
+    workspaceBytes: (number(spec, 'workspace_mb') ?? sandboxDefaults.workspace_mb) * MIB,
+    inodes: number(spec, 'inodes') ?? sandboxDefaults.inodes,
+    pids: number(spec, 'pids') ?? sandboxDefaults.pids,
     cpuMillis: cpus === undefined ? 0 : Math.round(cpus * 1000),
     root: 0,
     fresh: spec.fresh === true,

@@ -46,13 +46,14 @@ test('what is asked for is required', () => {
 
 test.each([
   ['memory_mb', 0],
+  ['memory_mb', 15],
   ['memory_mb', 1.5],
   ['memory_mb', Number.NaN],
   ['pids', -1],
   ['pids', Number.POSITIVE_INFINITY],
   ['cpus', 0],
   ['workspace_mb', 2 ** 40],
-  ['inodes', 2 ** 32],
+  ['inodes', 2 ** 30 + 1],
 ] as const)('%s %s is refused by name', (field, value) => {
   expect(() => openRequest({ [field]: value })).toThrow(
     expect.objectContaining({ code: 'invalid_request', details: { field } }),

@@ -10,6 +10,8 @@ import {
 import { type EncodedStrings, type ExecFields, encodeStrings } from './operations.ts';
 
 const MIB = 1024 * 1024;
+/** The runner refuses less: PID 1 and the start of a program need it. */
+const LEAST_MEMORY_MB = 4;
 const EMPTY = new Uint8Array(0);
 
 function invalid(field: string, message: string): BoxkiteError {
@@ -90,7 +92,7 @@ export function execFields(sandbox: bigint, request: ExecRequest, environment: E
   return {
     sandbox,
     timeoutMs: whole('timeout_ms', request.timeout_ms, 0, 1, Number.MAX_SAFE_INTEGER),
-    memoryBytes: whole('limits.memory_mb', limits?.memory_mb, 0, 1, maxCount) * MIB,
+    memoryBytes: whole('limits.memory_mb', limits?.memory_mb, 0, LEAST_MEMORY_MB, maxCount) * MIB,
     cpuMs: whole('limits.cpu_ms', limits?.cpu_ms, 0, 1, Number.MAX_SAFE_INTEGER),
     pids: whole('limits.pids', limits?.pids, 0, 1, maxCount),
     columns: tty === undefined ? 0 : whole('tty.columns', tty.columns, 0, 1, maxTerminalSize),

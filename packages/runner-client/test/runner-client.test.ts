@@ -82,7 +82,7 @@ describe('calls', () => {
       stdin: Buffer.from('in'),
       timeout_ms: 5000,
       tty: { columns: 80, rows: 24 },
-      limits: { memory_mb: 2, pids: 3, cpu_ms: 4 },
+      limits: { memory_mb: 4, pids: 3, cpu_ms: 4 },
       overflow: 'block' as const,
       fresh: true,
     };
@@ -92,7 +92,7 @@ describe('calls', () => {
     expect(fields).toMatchObject({
       sandbox: '7',
       timeout_ms: '5000',
-      memory_bytes: '2097152',
+      memory_bytes: '4194304',
       cpu_ms: '4',
       pids: '3',
       columns: '80',
