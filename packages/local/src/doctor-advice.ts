@@ -45,11 +45,12 @@ const NAMESPACES: readonly Remedy[] = [
 const CGROUP: readonly Remedy[] = [
   {
     when: (facts) => facts.container,
-    text: 'Start the container with a writable cgroup: docker run --cgroupns=private --privileged, or Podman with --cgroups=enabled.',
+    // Version 2 lets no group with processes limit its children, and those of a container are in its topmost one.
+    text: 'Start the container with a writable cgroup (docker run --cgroupns=private --privileged, or Podman with --cgroups=enabled); on cgroup v2 then move its processes into a group of their own: mkdir /sys/fs/cgroup/init && for p in $(cat /sys/fs/cgroup/cgroup.procs); do echo $p > /sys/fs/cgroup/init/cgroup.procs; done',
   },
   {
     when: (facts) => facts.uid !== 0 && facts.systemd,
-    text: 'Let systemd delegate the controllers: a service with `Delegate=yes`, or systemd-run --user --scope -p Delegate=yes boxkite ...',
+    text: 'Let systemd delegate the controllers: systemd-run --user --scope -p Delegate=yes boxkite ..., or a service with `Delegate=yes` and `DelegateSubgroup=main` (systemd 254 or newer).',
   },
   {
     when: (facts) => facts.uid !== 0,
