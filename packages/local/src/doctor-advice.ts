@@ -50,7 +50,7 @@ const CGROUP: readonly Remedy[] = [
   },
   {
     when: (facts) => facts.uid !== 0 && facts.systemd,
-    text: 'Let systemd delegate the controllers: systemd-run --user --scope -p Delegate=yes boxkite ..., or a service with `Delegate=yes` and `DelegateSubgroup=main` (systemd 254 or newer).',
+    text: 'Let systemd delegate the controllers: systemd-run --user --scope -p Delegate=yes boxkite ..., or a service with `Delegate=yes`.',
   },
   {
     when: (facts) => facts.uid !== 0,

@@ -34,7 +34,6 @@ test.each([
   ['id_range', facts, 'apt-get install uidmap'],
   ['id_range', { ...facts, newuidmap: true }, 'usermod --add-subuids'],
   ['memory_limit', facts, 'systemd-run --user --scope -p Delegate=yes'],
-  ['memory_limit', facts, 'DelegateSubgroup=main'],
   ['memory_limit', { ...facts, container: true }, '--cgroupns=private'],
   ['memory_limit', { ...facts, container: true }, 'mkdir /sys/fs/cgroup/init'],
   ['mount proc', { ...facts, container: true }, 'systempaths=unconfined'],
