@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -17,8 +17,8 @@ function machine(programs: Readonly<Record<string, string>>): string {
   return directory;
 }
 
-function check(path: string) {
-  const { status, stdout, stderr } = spawnSync('/bin/sh', [script], { env: { PATH: path }, encoding: 'utf8' });
+function check(path: string, env: Readonly<Record<string, string>> = {}) {
+  const { status, stdout, stderr } = spawnSync('/bin/sh', [script], { env: { ...env, PATH: path }, encoding: 'utf8' });
   return { status, stdout, stderr };
 }
 
@@ -35,6 +35,29 @@ test('every missing program is named at once, with the command that installs it'
     expect(stderr).toMatch(new RegExp(`apt-get install --yes ${hint}\n`));
   }
   expect(stderr).toContain('cargo 1.85 or newer');
+});
+
+const { cargo: _, ...withoutCargo } = all;
+
+test.each([
+  ['1.85.0+dfsg3-1', 'apt-get install --yes cargo\n'],
+  ['2.0.1', 'apt-get install --yes cargo\n'],
+  ['0.66.0+ds1-1', 'https://sh.rustup.rs | sh && . ~/.cargo/env\n'],
+  ['1.84.0', 'https://sh.rustup.rs | sh && . ~/.cargo/env\n'],
+  ['(none)', 'https://sh.rustup.rs | sh && . ~/.cargo/env\n'],
+])('where the system offers cargo %s, the way to a new enough one is named', (candidate, hint) => {
+  const { status, stderr } = check(machine({ ...withoutCargo, 'apt-cache': `cargo:\n  Candidate: ${candidate}` }));
+  expect(status).toBe(1);
+  expect(stderr).toContain(hint);
+});
+
+test('a cargo that rustup installed, but this shell does not find, is named as such', () => {
+  const home = machine({});
+  mkdirSync(join(home, '.cargo', 'bin'), { recursive: true });
+  writeFileSync(join(home, '.cargo', 'bin', 'cargo'), '', { mode: 0o755 });
+  const { status, stderr } = check(machine(withoutCargo), { HOME: home });
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/cargo on the PATH.*\n.*: \. ~\/\.cargo\/env\n/);
 });
 
 test.each(['cargo 1.65.0', 'cargo 1.84.1 (66221abde 2024-11-19)', 'cargo 0.99.0'])('%s is refused', (version) => {
