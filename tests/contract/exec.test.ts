@@ -83,6 +83,25 @@ describe(`exec, ${lane}`, () => {
       expect(performance.now() - started).toBeLessThan(5000);
     });
 
+    it('when the command ends, although another command of its sandbox was passed its output', async () => {
+      const holder = await startStaying(sandbox, [
+        '/usr/bin/python3',
+        '-I',
+        '-S',
+        '-c',
+        'import os, socket, sys\nl = socket.socket(socket.AF_UNIX); l.bind("/workspace/passed"); l.listen()\nprint("on", flush=True)\nc, _ = l.accept(); fd = socket.recv_fds(c, 1, 1)[1][0]\nsys.stdin.read(); os.write(fd, b"late")',
+      ]);
+      const started = performance.now();
+      const { stdout, record } = await python(
+        sandbox,
+        'import socket\nc = socket.socket(socket.AF_UNIX); c.connect("/workspace/passed"); socket.send_fds(c, [b"x"], [1]); print("done")',
+        { timeout_ms: 2000 },
+      );
+      expect(performance.now() - started).toBeLessThan(2000);
+      expect([stdout, record.end]).toEqual(['done\n', 'exited']);
+      await holder.finish();
+    });
+
     it('with every daemon dead before a deadline is answered', async () => {
       const daemon =
         'import os, signal, sys, time\n' +

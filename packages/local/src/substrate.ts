@@ -176,11 +176,14 @@ export class LocalSubstrate implements Substrate {
       if (id !== null && !entry.runner.ended) await entry.runner.call((client) => client.closeSandbox(id));
     } catch (error) {
       // With the runner everything that it held is gone, which is what was asked for.
-      if (!(error instanceof BoxkiteError) || error.code !== 'runner_lost') throw error;
+      if (!(error instanceof BoxkiteError) || error.code !== 'runner_lost') {
+        // It may still be there: it stays listed, and the next destroy tries again.
+        entry.gone = null;
+        throw error;
+      }
       await entry.runner.exited;
-    } finally {
-      this.#entries.delete(entry.handle);
-      this.#events.emit({ type: 'gone', handle: entry.handle, reason });
     }
+    this.#entries.delete(entry.handle);
+    this.#events.emit({ type: 'gone', handle: entry.handle, reason });
   }
 }

@@ -3,6 +3,7 @@
 //! It is apart from the runner so that an envelope's PID 1 starts from a memory that never held a client's frame, and so
 //! that the runner never waits for a mount. `CLONE_PARENT` makes what it clones the runner's own children.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -65,6 +66,8 @@ impl Plan {
 pub struct Maker {
     pub socket: OwnedFd,
     _process: OwnedFd,
+    /// Plans for which the socket has no room yet, with their descriptors.
+    waiting: VecDeque<(Plan, Vec<OwnedFd>)>,
 }
 
 /// What became of a plan.
@@ -91,16 +94,30 @@ impl Maker {
         match buffer[..count].split_first() {
             Some((b'R', _)) => {
                 sys::set_nonblocking(ours.as_fd(), true).map_err(internal("maker: socket"))?;
-                Ok(Self { socket: ours, _process: process })
+                Ok(Self { socket: ours, _process: process, waiting: VecDeque::new() })
             }
             Some((_, rest)) => Err(read_broken(rest)),
             None => Err(Failure::new(Code::Internal, "maker: ended")),
         }
     }
 
-    /// Sends a plan on its way; the descriptors may be closed afterwards.
-    pub fn request(&self, plan: &Plan, fds: &[RawFd]) -> Result<(), Errno> {
-        sys::send(self.socket.as_fd(), &plan.write(), fds).map(drop)
+    /// Sends a plan on its way, at the latest when the maker has answered earlier ones.
+    pub fn request(&mut self, plan: Plan, fds: Vec<OwnedFd>) -> Result<(), Errno> {
+        self.waiting.push_back((plan, fds));
+        self.send_waiting()
+    }
+
+    /// Sends plans that wait, as far as there is room.
+    pub fn send_waiting(&mut self) -> Result<(), Errno> {
+        while let Some((plan, fds)) = self.waiting.front() {
+            let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+            match sys::send(self.socket.as_fd(), &plan.write(), &raw) {
+                Err(libc::EAGAIN) => return Ok(()),
+                other => drop(other?),
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
     }
 
     /// The next answer; `Ok(None)` where there is none yet, `Err` where the maker has ended.
@@ -128,11 +145,17 @@ pub fn write_broken(kind: u8, broken: Broken) -> Vec<u8> {
     bytes
 }
 
-/// Its reading, as `isolation_unavailable`.
+/// Its reading. What no process or memory was left for is a limit; anything else a layer that this machine lacks.
 pub fn read_broken(rest: &[u8]) -> Failure {
     let (errno, step) = rest.split_at_checked(4).unwrap_or((&[0; 4], b"unknown"));
     let errno = i32::from_le_bytes([errno[0], errno[1], errno[2], errno[3]]);
-    Failure::with(Code::IsolationUnavailable, &String::from_utf8_lossy(step), errno)
+    let step = String::from_utf8_lossy(step);
+    match errno {
+        libc::EAGAIN | libc::ENOMEM | libc::ENOSPC | libc::EMFILE | libc::ENFILE => {
+            Failure::with(Code::LimitReached, "processes", errno).detail(step)
+        }
+        _ => Failure::with(Code::IsolationUnavailable, &step, errno),
+    }
 }
 
 /// The maker's life: build the root, then clone until the runner ends.

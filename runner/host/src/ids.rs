@@ -19,8 +19,9 @@ const PROBES: u32 = 8192;
 pub enum IdSource {
     /// Host ids, machine-wide; `dir` holds the locks.
     Root { dir: PathBuf },
-    /// Ids 1 to `count` of the runner's own user namespace, which maps them to the host ids from `start`.
-    SubRange { start: u32, count: u32, dir: PathBuf },
+    /// `count` ids of the runner's own user namespace, from `first` on. `start` tells one such range from another of the
+    /// same user: it is where the ids begin outside.
+    SubRange { first: u32, start: u32, count: u32, dir: PathBuf },
     /// The runner's own id is the only one.
     OneId,
 }
@@ -39,23 +40,18 @@ pub struct IdRange {
 impl IdSource {
     /// Claims a free range: EAGAIN if none was found, EPERM if the lock directory is not safe to use.
     pub fn claim(&self) -> io::Result<IdRange> {
-        let (dir, slots) = match self {
-            IdSource::Root { dir } => (dir, (ROOT_END - ROOT_FIRST) / ROOT_WIDTH),
-            IdSource::SubRange { count, dir, .. } => (dir, count / 2),
+        let (dir, slots, base, width) = match self {
+            IdSource::Root { dir } => (dir, (ROOT_END - ROOT_FIRST) / ROOT_WIDTH, ROOT_FIRST, ROOT_WIDTH),
+            IdSource::SubRange { first, count, dir, .. } => (dir, count / 2, *first, 2),
             IdSource::OneId => return Ok(IdRange { init: None, command: 0, number: 0, lock: None }),
         };
-        let taken = if matches!(self, IdSource::Root { .. }) { ids_in_use()? } else { Vec::new() };
+        // An ordinary user's own namespace has no users but these; root's, a container's too, has those of its /etc.
+        let taken = if base == 1 { Vec::new() } else { ids_in_use()? };
         let folder = open_folder(dir)?;
         let first = random()? % slots.max(1);
         for number in (0..slots.min(PROBES)).map(|step| (first + step) % slots) {
-            let (init, command) = match self {
-                IdSource::Root { .. } => {
-                    let base = ROOT_FIRST + number * ROOT_WIDTH;
-                    (base, base + 1)
-                }
-                _ => (1 + 2 * number, 2 + 2 * number),
-            };
-            let last = init + ROOT_WIDTH - 1;
+            let init = base + number * width;
+            let (command, last) = (init + 1, init + width - 1);
             if taken.iter().any(|&(from, to)| from <= last && init <= to) {
                 continue;
             }

@@ -50,8 +50,8 @@ pub struct Entered {
 }
 
 const ROOT_LOCKS: &str = "/run/boxkite/ids";
-/// Ids of a container's own user namespace that its sandboxes get.
-const CONTAINER_IDS: (u32, u32) = (32_768, 32_000);
+/// The fewest ids that a container's user namespace must have to spare for sandboxes.
+const FEWEST: u32 = 64;
 
 /// Gives the calling process every capability over a user namespace that it may map ids in. `fallback` holds the lock
 /// files of an ordinary user without a home.
@@ -61,14 +61,14 @@ pub fn enter(fallback: &Path) -> Result<Entered, Broken> {
     let map = fs::read_to_string("/proc/self/uid_map").at("uid_map")?;
     if uid == 0 {
         sys::unshare(libc::CLONE_NEWNS).at("mount namespace")?;
-        return Ok(as_root(&map));
+        return as_root(&map);
     }
     let locks = user_locks(uid, fallback);
     match range_of(uid) {
         Ok(range) => match with_range(uid, gid, range) {
             Ok(()) => {
                 let host_ids = HostIds::Mapped { own: uid, sub: range.uid_start };
-                let ids = IdSource::SubRange { start: range.uid_start, count: range.count, dir: locks };
+                let ids = IdSource::SubRange { first: 1, start: range.uid_start, count: range.count, dir: locks };
                 Ok(Entered { mode: Mode::IdRange, ids, host_ids, no_range: String::new() })
             }
             Err(broken) if broken.step == "newuidmap" => one_id(uid, gid, "newuidmap or newgidmap failed".into()),
@@ -81,17 +81,27 @@ pub fn enter(fallback: &Path) -> Result<Entered, Broken> {
     }
 }
 
-fn as_root(map: &str) -> Entered {
-    let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    let (first, count) = CONTAINER_IDS;
+fn as_root(map: &str) -> Result<Entered, Broken> {
     let dir = PathBuf::from(ROOT_LOCKS);
-    Entered {
-        mode: Mode::Root,
-        // Inside a container's user namespace only its own ids are mapped; id N here is number N - first + 1 there.
-        ids: if whole { IdSource::Root { dir } } else { IdSource::SubRange { start: first, count, dir } },
-        host_ids: HostIds::Same,
-        no_range: String::new(),
-    }
+    let ids = if map.split_whitespace().eq(["0", "0", "4294967295"]) {
+        IdSource::Root { dir }
+    } else {
+        let spare = spare_ids(map).ok_or(Broken { step: "ids: the user namespace maps too few", errno: libc::EPERM })?;
+        IdSource::SubRange { first: spare.0, start: 0, count: spare.1, dir }
+    };
+    Ok(Entered { mode: Mode::Root, ids, host_ids: HostIds::Same, no_range: String::new() })
+}
+
+/// First and number of the ids that root inside a container's user namespace gives to sandboxes: the upper half of the
+/// largest range that is mapped, where a container has no users of its own.
+fn spare_ids(map: &str) -> Option<(u32, u32)> {
+    let ranges = map.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace().map(str::parse::<u32>);
+        let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
+        Some((first, count))
+    });
+    let (first, count) = ranges.max_by_key(|range| range.1)?;
+    (count / 2 >= FEWEST).then_some((first + count / 2, count / 2))
 }
 
 /// One place per user, whatever the environment says: two runners that lock in different places could give the same ids.
@@ -167,4 +177,17 @@ fn one_id(uid: u32, gid: u32, no_range: String) -> Result<Entered, Broken> {
 fn become_root() -> Result<(), Broken> {
     sys::set_group(0).at("setresgid")?;
     sys::set_user(0).at("setresuid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spare_ids;
+
+    #[test]
+    fn a_container_gives_the_upper_half_of_its_largest_range() {
+        assert_eq!(spare_ids("         0     100000      65536\n"), Some((32_768, 32_768)));
+        assert_eq!(spare_ids("0 1000 1\n1 100000 1000\n"), Some((501, 500)));
+        assert_eq!(spare_ids("0 1000 1\n"), None);
+        assert_eq!(spare_ids("garbage\n\n"), None);
+    }
 }

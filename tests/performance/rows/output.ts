@@ -73,7 +73,9 @@ export const outputRedacted: Row = {
           const redactor = createByteRedactor(known);
           const sink = checkingSink(masked, blocks);
           const redacting: Sink = {
-            push: (data) => sink.push(redactor.push(data)),
+            push: (data) => {
+              for (const part of redactor.pushParts(data)) sink.push(part);
+            },
             flush: () => {
               sink.push(redactor.flush());
               sink.flush();

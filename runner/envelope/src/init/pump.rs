@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use boxkite_system::sys;
+use boxkite_system::wipe::wipe;
 
 const PUMP: usize = 64 << 10;
 
@@ -53,5 +54,12 @@ impl Pump {
         if !self.terminal {
             self.to = None;
         }
+    }
+}
+
+impl Drop for Pump {
+    /// Standard input may be a secret.
+    fn drop(&mut self) {
+        wipe(&mut self.waiting);
     }
 }

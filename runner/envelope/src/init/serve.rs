@@ -271,7 +271,7 @@ fn streams(order: &Order, fds: Vec<OwnedFd>) -> Result<(Streams, Option<OwnedFd>
 fn launch(streams: &Streams, arguments: &mut Arguments, terms: &Terms) -> Result<(i32, Vec<u8>), Failure> {
     let failed = |step: &'static str| move |errno| Failure::with(Code::StartFailed, step, errno);
     let (from, to) = sys::pipe(0).map_err(failed("pipe"))?;
-    let pid = sys::fork_plain().map_err(failed("fork"))?;
+    let pid = sys::fork_plain().map_err(|errno| Failure::with(Code::LimitReached, "processes", errno))?;
     if pid == 0 {
         command::run(streams, arguments, terms, to.as_fd());
     }
@@ -302,6 +302,7 @@ pub fn read_failure(bytes: &[u8]) -> Failure {
     let mut reader = Reader::new(bytes);
     let code = match reader.u16() {
         Ok(5) => Code::IsolationUnavailable,
+        Ok(6) => Code::LimitReached,
         Ok(7) => Code::InvalidArgument,
         Ok(9) => Code::CommandNotFound,
         Ok(10) => Code::NotExecutable,

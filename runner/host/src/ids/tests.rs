@@ -19,7 +19,7 @@ impl Folder {
         IdSource::Root { dir: self.0.join("locks") }
     }
     fn sub(&self, count: u32) -> IdSource {
-        IdSource::SubRange { start: 100_000, count, dir: self.0.join("locks") }
+        IdSource::SubRange { first: 1, start: 100_000, count, dir: self.0.join("locks") }
     }
     fn files(&self) -> usize {
         fs::read_dir(self.0.join("locks")).unwrap().count()
@@ -221,7 +221,7 @@ fn sub_ids_are_found() {
 #[test]
 fn the_sweep_takes_the_locks_of_the_dead_alone() {
     let dir = std::env::temp_dir().join(format!("boxkite-ids-sweep-{}", std::process::id()));
-    let source = IdSource::SubRange { start: 100_000, count: 1000, dir: dir.clone() };
+    let source = IdSource::SubRange { first: 1, start: 100_000, count: 1000, dir: dir.clone() };
     let living = source.claim().unwrap();
     let dead = source.claim().unwrap();
     // What the end of its process would do.

@@ -64,6 +64,12 @@ impl Server {
             said::READY if envelope.phase == Phase::Making => {
                 envelope.group.release_procs();
                 envelope.phase = Phase::Idle;
+                envelope.idle_since = Instant::now();
+                if !envelope.has_timer {
+                    // Everybody who waited for it may have left: then no connection's end will ever be told.
+                    envelope.has_timer = true;
+                    self.timers.add(self.setup.idle, Timer::Idle(id));
+                }
                 self.hand_on(id);
             }
             // A message older than the last socket handed on says nothing.

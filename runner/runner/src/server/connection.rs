@@ -183,3 +183,10 @@ impl Connection {
         Ok(true)
     }
 }
+
+impl Drop for Connection {
+    /// Half a frame may hold a secret.
+    fn drop(&mut self) {
+        wipe(&mut self.input);
+    }
+}

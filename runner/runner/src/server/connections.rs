@@ -206,7 +206,7 @@ impl Server {
         }
         let connection = self.connections.remove(&id)?;
         self.poll.remove(connection.socket.as_fd()).ok()?;
-        Some(connection.socket)
+        connection.socket.try_clone().ok()
     }
 
     /// Tells the client that the socket is handed on. It is new enough for these bytes to fit.

@@ -210,8 +210,8 @@ impl Server {
         self.send_on(id);
     }
 
-    /// The time was over before the command ran: that is an end like any other, so the starter gets a record. What was
-    /// measured is its envelope's.
+    /// The time, or the CPU time, was over before the command ran: that is an end like any other, so the starter gets a
+    /// record. What was measured is its envelope's.
     fn started_late(&mut self, id: u64) -> bool {
         let envelope = self.execs.get(&id).and_then(|exec| self.envelopes.get(&exec.envelope?));
         let Some(made) = envelope.and_then(|envelope| envelope.made) else { return false };
@@ -295,7 +295,8 @@ impl Server {
             return;
         }
         if exec.state == State::Starting {
-            let late = matches!(exec.verdict, Some((End::TimedOut, _))) && self.started_late(id);
+            let over = matches!(exec.verdict, Some((End::TimedOut, _) | (_, Cause::CpuLimit)));
+            let late = over && self.started_late(id);
             if !late {
                 return self.not_started(id, &Failure::new(Code::StartFailed, "PID 1 ended"));
             }

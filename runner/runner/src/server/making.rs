@@ -1,6 +1,6 @@
 //! Envelopes on their way from a plan to "ready".
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::Server;
@@ -9,6 +9,7 @@ use super::poll::Token;
 use super::timers::Timer;
 use boxkite_envelope::maker::{Plan, Role};
 use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use boxkite_system::step::At;
 use boxkite_system::sys;
 use boxkite_wire::frames::{Code, Failure};
 
@@ -53,7 +54,8 @@ impl Server {
         let group = if own { entry.group.envelope(id) } else { entry.group.agent(id) };
         let group = group.map_err(|error| group_failure(&error))?;
         entry.envelopes.insert(id);
-        match self.order_envelope(id, sandbox, role, &group) {
+        let ordered = self.order_envelope(id, sandbox, role, &group);
+        match ordered {
             Ok((control, limits)) => {
                 self.envelopes.insert(id, Envelope::new(sandbox, role, control, group, limits));
                 self.timers.add(MAKING, Timer::Making(id));
@@ -72,7 +74,7 @@ impl Server {
 
     /// Limits the group and sends the plan to the maker.
     fn order_envelope(
-        &self,
+        &mut self,
         id: u64,
         sandbox: u64,
         role: Role,
@@ -89,19 +91,22 @@ impl Server {
         sys::set_nonblocking(control.as_fd(), true).map_err(internal("envelope: socket"))?;
         let (ids, count) = (&sandbox.ids, mounts.len() as u8);
         let plan = Plan { id, role, init_id: ids.init, command_id: ids.command, mounts: count };
-        let fds: Vec<RawFd> =
-            [&theirs].into_iter().chain(&mounts).chain(group.procs()).map(AsRawFd::as_raw_fd).collect();
-        let maker = self.setup.makers.get(usize::from(sandbox.open.root));
+        let groups = group.procs().iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>();
+        let groups = groups.at("envelope: groups").map_err(|broken| broken.failure(Code::Internal))?;
+        let fds = [theirs].into_iter().chain(mounts).chain(groups).collect();
+        let maker = self.setup.makers.get_mut(usize::from(sandbox.open.root));
         let maker = maker.ok_or(Failure::new(Code::InvalidArgument, "root"))?;
-        maker.request(&plan, &fds).map_err(internal("envelope: maker"))?;
+        maker.request(plan, fds).map_err(internal("envelope: maker"))?;
         self.poll.add(control.as_fd(), Token::Control(id)).map_err(internal("envelope: poll"))?;
         Ok((control, limits))
     }
 
     /// The maker has answered a plan.
     pub(super) fn cloned(&mut self, maker: usize) -> Result<(), Failure> {
+        let internal = |errno| Failure::with(Code::Internal, "maker", errno);
         while let Some(cloned) = self.setup.makers[maker].answer()? {
             let Some(envelope) = self.envelopes.get_mut(&cloned.id) else { continue };
+            self.setup.makers[maker].send_waiting().map_err(internal)?;
             match cloned.process {
                 Ok(process) => {
                     let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));

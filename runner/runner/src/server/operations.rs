@@ -79,6 +79,9 @@ impl Server {
         let (exec, what) = (reader.u64()?, reader.u8()?);
         reader.end()?;
         let record = self.execs.get_mut(&exec).ok_or(Failure::new(Code::UnknownExec, "exec"))?;
+        if what > 1 {
+            return Err(Failure::new(Code::InvalidArgument, "what"));
+        }
         if what == 1 {
             return self.attach_input(id, request, exec);
         }
@@ -109,7 +112,8 @@ impl Server {
     fn control_of(&self, exec: u64) -> Result<u64, Failure> {
         let record = self.execs.get(&exec).ok_or(Failure::new(Code::UnknownExec, "exec"))?;
         match (record.state, record.envelope) {
-            (State::Starting | State::Running, Some(envelope)) => Ok(envelope),
+            (State::Running, Some(envelope)) => Ok(envelope),
+            (State::Starting, _) => Err(Failure::new(Code::InvalidArgument, "not started")),
             _ => Err(Failure::new(Code::Ended, "exec")),
         }
     }

@@ -14,6 +14,8 @@ use boxkite_wire::frames::{Writer, kind};
 const FRAME: usize = 256 << 10;
 /// From this many bytes on it is cheaper to send them straight from their file.
 const DIRECT: usize = 16 << 10;
+/// More than a pipe or a terminal holds: what comes beyond it was written by somebody else.
+const MOST_LATE: u64 = 1 << 20;
 /// A pipe that was found this full is made larger: fewer turns for the same bytes.
 const BUSY_PIPE: usize = 64 << 10;
 
@@ -30,6 +32,8 @@ pub struct Stream {
     /// Whether epoll does not watch it, because the spool is full.
     paused: bool,
     enlarged: bool,
+    /// Bytes that were read when nothing of the exec was alive any more.
+    read_late: u64,
 }
 
 impl Stream {
@@ -57,12 +61,26 @@ impl Stream {
                 }
                 true
             }
-            Err(libc::EAGAIN | libc::EINTR) => false,
+            Err(libc::EINTR) => true,
+            Err(libc::EAGAIN) => false,
             Err(_) => {
                 self.source = None;
                 false
             }
         }
+    }
+
+    /// The same when nothing of the exec is alive any more: what is there now is all that it wrote. The end of file is
+    /// not waited for, since the exec may have passed its end to another command of its sandbox by a Unix socket.
+    fn read_late(&mut self, may_drop: bool) -> bool {
+        let before = self.spool.end();
+        let more = self.read(may_drop);
+        self.read_late += self.spool.end() - before;
+        let waits = self.spool.is_full() && !may_drop;
+        if self.read_late >= MOST_LATE || !(more || waits) {
+            self.source = None;
+        }
+        more && self.source.is_some()
     }
 }
 
@@ -128,7 +146,7 @@ impl Exec {
         [0, 1].map(|index| (self.streams[index].committed, self.streams[index].spool.end()))
     }
 
-    /// Whether every writer has ended and everything is in the spools.
+    /// Whether everything is in the spools.
     pub fn is_drained(&self) -> bool {
         self.streams.iter().all(|stream| stream.source.is_none())
     }
@@ -148,24 +166,28 @@ impl Server {
     pub(super) fn stream_event(&mut self, id: u64, index: usize) {
         let Some(exec) = self.execs.get_mut(&id) else { return };
         let may_drop = exec.may_drop();
+        let draining = exec.state == State::Draining;
         let stream = &mut exec.streams[index];
-        stream.read(may_drop);
+        if draining {
+            stream.read_late(may_drop)
+        } else {
+            stream.read(may_drop)
+        };
         if let Some(source) = stream.source.as_ref().filter(|_| stream.spool.is_full() && !may_drop) {
             stream.paused = self.poll.remove(source.as_fd()).is_ok();
         }
-        let draining = exec.state == State::Draining;
         self.send_on(id);
         if draining {
             self.settle(id);
         }
     }
 
-    /// Reads what is left after the last writer has ended.
+    /// Reads what is left after the exec's last process has ended.
     pub(super) fn drain_streams(&mut self, id: u64) {
         let Some(exec) = self.execs.get_mut(&id) else { return };
         let may_drop = exec.may_drop();
         for stream in &mut exec.streams {
-            while stream.read(may_drop) {}
+            while stream.read_late(may_drop) {}
         }
     }
 
