@@ -80,7 +80,7 @@ describe(`command line, ${lane}`, () => {
       const outcome = await cli(['run', '--', ...argv]);
       expect(outcome.status).toBe(status);
       expect(outcome.stderr).toMatch(IS_LINE);
-      expect(outcome.stderr).toContain(code);
+      expect(outcome.stderr).toContain(`: ${argv[0]} (${code})`);
     });
 
     it('reports a signal as a shell does', async () => {

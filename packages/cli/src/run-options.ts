@@ -91,7 +91,7 @@ function numberOf(parsed: ParsedArguments, name: Name): number | undefined {
   const text = textOf(parsed, name);
   if (text === undefined) return undefined;
   if (/^\d{1,9}(?:\.\d{1,6})?$/.test(text)) return Number(text);
-  throw mistake(`--${name} is to be a number, not ${text}`, `Write for example --${name} 10.`);
+  throw mistake(`--${name} is to be an unsigned decimal number, not ${text}`, `Write for example --${name} 10.`);
 }
 
 function wholeOf(parsed: ParsedArguments, name: Name): number | undefined {

@@ -41,7 +41,7 @@ export const errorRegistry = {
   command_not_found: {
     status: 422,
     retryable: false,
-    hint: 'Check the name, or give the full path; the program must be inside the sandbox and in its PATH.',
+    hint: 'Check the name, or give the full path; the program must be inside the sandbox and in its PATH, and so must be the interpreter that its first line names.',
   },
   not_executable: { status: 422, retryable: false, hint: 'Make the file executable, or run it by its interpreter.' },
   argument_list_too_long: {

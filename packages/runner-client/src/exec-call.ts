@@ -1,15 +1,17 @@
 import type { Buffer } from 'node:buffer';
-import type { BoxkiteError } from '@boxkite/protocol';
+import type { BoxkiteError, ExecRequest } from '@boxkite/protocol';
 import { decodeStarted } from './answers.ts';
 import type { Connection, PendingCall } from './connection.ts';
 import { RunnerExecution } from './execution.ts';
-import { abortedBy } from './faults.ts';
+import { abortedBy, naming } from './faults.ts';
 import { FrameType } from './frames.ts';
 import { type ExecFields, encodeExec } from './operations.ts';
 import type { StdinWriter } from './stdin.ts';
 
 /** What an exec call needs beside its fields. */
 export interface ExecCallOptions {
+  /** What the caller asked for, for errors that name it. */
+  readonly request: ExecRequest;
   readonly outputBytes: number | undefined;
   /** The writer of standard input once the exec has its number; absent where it has no later input. */
   readonly stdin: ((exec: bigint) => StdinWriter) | null;
@@ -77,9 +79,9 @@ class ExecCall implements PendingCall {
   }
 
   fail(error: BoxkiteError): void {
-    const { signal } = this.#options;
+    const { request, signal } = this.#options;
     signal?.removeEventListener('abort', this.abort);
-    this.#reject(signal?.aborted === true ? abortedBy(signal) : error);
+    this.#reject(signal?.aborted === true ? abortedBy(signal) : naming(error, request));
   }
 
   /** Kills what nobody will hold, takes its events, and rejects when it is dead. */

@@ -1,4 +1,4 @@
-import { BoxkiteError, type ErrorCode, type ErrorDetails } from '@boxkite/protocol';
+import { BoxkiteError, type ErrorCode, type ErrorDetails, type ExecRequest } from '@boxkite/protocol';
 import type { RunnerFault } from './answers.ts';
 
 /** ERROR codes of the runner in the registry's words. */
@@ -53,6 +53,21 @@ export function errorOfFault(fault: RunnerFault): BoxkiteError {
   const words =
     code === 'not_found' ? `the runner does not know this ${fault.code === 3 ? 'sandbox' : 'exec'}` : WORDS[code];
   return new BoxkiteError(code, fault.step === '' ? `${words}` : `${words}: ${fault.step}`, { details });
+}
+
+/**
+ * The same error with the caller's own words where the command or its directory is at fault: the system call that refused
+ * it, which `details` keep, tells nobody which of his commands it was.
+ */
+export function naming(error: BoxkiteError, request: ExecRequest): BoxkiteError {
+  const subject =
+    error.code === 'bad_directory'
+      ? request.cwd
+      : error.code === 'command_not_found' || error.code === 'not_executable'
+        ? request.argv[0]
+        : undefined;
+  if (subject === undefined) return error;
+  return new BoxkiteError(error.code, `${WORDS[error.code]}: ${subject}`, { details: error.details });
 }
 
 /** The error of everything that was in flight when the connection ended. */

@@ -90,6 +90,7 @@ export class RunnerClient {
       throw error;
     }
     return startExec(this.#connection, fields, {
+      request,
       outputBytes: request.limits?.output_bytes,
       stdin: fields.stdin === 2 ? (exec) => this.#stdin(exec) : null,
       // Too long for the request itself.

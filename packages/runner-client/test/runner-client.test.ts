@@ -173,6 +173,22 @@ describe('calls', () => {
     expect(await failureOf((await runner.client()).exec(1n, request))).toMatchObject({ code, details });
   });
 
+  it.each([
+    [9, 'command_not_found', /: tool$/],
+    [10, 'not_executable', /: tool$/],
+    [15, 'bad_directory', /: \/work$/],
+    [8, 'start_failed', /: execve$/],
+  ])('name in ERROR %i what of the request is at fault', async (number, code, message) => {
+    const script = scripted((peer, frame) => peer.send('error', frame.request, sampleError(number, 'execve', 2)));
+    await using runner = await FakeRunner.start(script);
+    const error = await failureOf((await runner.client()).exec(1n, { argv: ['tool', 'x'], cwd: '/work' }));
+    expect(error).toMatchObject({
+      code,
+      message: expect.stringMatching(message),
+      details: { step: 'execve', errno: 2 },
+    });
+  });
+
   it('close a sandbox that is unknown', async () => {
     await using runner = await FakeRunner.start((peer, frame) => peer.send('error', frame.request, sampleError(3)));
     await (await runner.client()).closeSandbox(5n);
