@@ -1,7 +1,7 @@
 //! Finds the hierarchies and makes the instance directory in each that serves us.
 
 use super::lock::Lock;
-use super::{Cgroups, Serves, Tree, Via, make_dir, v1, v2};
+use super::{Cgroups, Serves, Tree, Via, make_dir, place, v1};
 use std::path::{Path, PathBuf};
 
 /// A mounted hierarchy and the runner's own group in it.
@@ -89,7 +89,7 @@ fn use_v2(out: &mut Cgroups, hierarchy: &Hierarchy, name: &str) {
     if first.memory.is_some() && first.pids.is_some() && first.cpu_time.is_some() {
         return;
     }
-    let place = match v2::place(&hierarchy.own, &hierarchy.mount, name) {
+    let place = match place::find(&hierarchy.own, &hierarchy.mount, name) {
         Ok(place) => place,
         Err(reasons) => {
             out.reasons.extend(reasons.into_iter().map(|reason| format!("version 2: {reason}")));

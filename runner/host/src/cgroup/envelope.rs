@@ -173,13 +173,11 @@ impl EnvelopeGroup {
     }
 
     /// A descriptor that becomes readable when the group may have run out of memory: then read `oom_kills`.
-    /// None without memory control, or where the kernel refuses (descriptors or watches used up).
+    /// None without memory control, in version 2, where the kernel ends the whole group and nobody has to, and where
+    /// the kernel refuses (descriptors used up).
     pub fn oom_event_fd(&self) -> Option<OwnedFd> {
-        let memory = self.memory.as_ref()?;
-        match memory.via {
-            Via::V1 => v1::oom_event(&memory.dir, &memory.events).ok(),
-            Via::V2 => v2::oom_event(&memory.dir).ok(),
-        }
+        let memory = self.memory.as_ref().filter(|memory| memory.via == Via::V1)?;
+        v1::oom_event(&memory.dir, &memory.events).ok()
     }
 
     /// Microseconds of CPU that the group's processes have used, ever.

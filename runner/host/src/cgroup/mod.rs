@@ -5,6 +5,7 @@
 mod detect;
 mod envelope;
 mod lock;
+mod place;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -110,7 +111,7 @@ pub struct Cgroups {
     /// Directories in which this or an earlier runner may have put its instance directory.
     bases: Vec<PathBuf>,
     instance: String,
-    moved: Option<v2::Moved>,
+    moved: Option<place::Moved>,
     reasons: Vec<String>,
     /// Locks on our instance directories: what is not locked belongs to a runner that is gone.
     _locks: Vec<lock::Lock>,
@@ -172,10 +173,8 @@ impl Cgroups {
     /// Removes the instance directories, which no sandbox group uses any more. Goes on after a failure and
     /// reports the first.
     pub fn remove(&mut self) -> Result<(), Error> {
-        if let Some(moved) = self.moved.take() {
-            moved.undo()?;
-        }
-        remove_dirs(self.trees.iter().map(|tree| &tree.dir))
+        let removed = remove_dirs(self.trees.iter().map(|tree| &tree.dir));
+        removed.and(self.moved.take().map_or(Ok(()), place::Moved::undo))
     }
 }
 

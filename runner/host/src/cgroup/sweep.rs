@@ -53,8 +53,6 @@ fn remove_instance(dir: &Path, errors: &mut Vec<Error>) {
                 }
             }
             remove(&sandbox, errors);
-        } else if name == "runner" {
-            remove(&sandbox, errors);
         }
     }
     remove(dir, errors);
