@@ -94,15 +94,32 @@ const MARKS: Readonly<Record<DoctorLine['status'], string>> = { works: 'ok', mis
 
 /** The report for people. */
 export function formatReport(report: DoctorReport): string {
-  const width = Math.max(...report.lines.map(({ title }) => title.length));
+  /** Titles by the remedy that was first given for them: four limits may want the same thing done. */
+  const given = new Map<string, string>();
   const lines = report.lines.flatMap(({ title, status, means, detail, remedy }) => {
-    const first = `${MARKS[status].padEnd(7)}  ${title.padEnd(width)}  ${means}`;
-    const indent = ' '.repeat(width + 11);
-    const more = status === 'missing' && detail !== '' && detail !== means ? [`${indent}found: ${detail}`] : [];
-    return [first, ...more, ...(remedy === null ? [] : [`${indent}remedy: ${remedy}`])];
+    const found = status === 'missing' && detail !== '' && detail !== means ? wrap(`found: ${detail}`) : [];
+    const first = remedy === null ? undefined : given.get(remedy);
+    if (remedy !== null && first === undefined) given.set(remedy, title);
+    // Never wrapped: it may hold a command, which must survive being copied.
+    const todo = remedy === null ? [] : [`${INDENT}remedy: ${first === undefined ? remedy : `as for "${first}"`}`];
+    return [`${MARKS[status].padEnd(INDENT.length)}${title}`, ...wrap(means), ...found, ...todo];
   });
   const verdict = report.sandboxes
     ? `Sandboxes work here, ${report.mode === null ? '' : MODES[report.mode]}.`
     : 'Sandboxes do NOT work here.';
-  return `${[...lines, '', `${verdict} Kernel ${report.kernel}.`].join('\n')}\n`;
+  return `${[...lines, '', verdict, `Kernel ${report.kernel}.`].join('\n')}\n`;
+}
+
+const INDENT = ' '.repeat(9);
+const COLUMNS = 80;
+
+/** Breaks a text between words for a narrow terminal. A word that is longer than a line keeps one to itself. */
+function wrap(text: string): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= COLUMNS) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(`${INDENT}${word}`);
+  }
+  return lines;
 }

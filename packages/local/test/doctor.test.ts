@@ -54,3 +54,20 @@ test('a probe that is new to this version is shown in its own words', () => {
   const report = reportOf({ mode: 'root', layers: [missing('new_thing')] }, facts);
   expect(report.lines[0]).toMatchObject({ title: 'new thing', means: 'it was refused', remedy: null });
 });
+
+test('the report fits a terminal of 80 columns, but for a remedy, which can be copied in one piece', () => {
+  const layers = ['memory_limit', 'process_limit', 'cpu_limit'].map((name) => ({
+    name,
+    status: 'missing' as const,
+    detail: 'make group at /sys/fs/cgroup/memory/some/where: Permission denied; '.repeat(4),
+  }));
+  const report = reportOf({ mode: 'one_id', layers }, facts);
+  const lines = formatReport(report).split('\n');
+  const remedies = lines.filter((line) => line.includes('remedy: '));
+  expect(remedies).toEqual([
+    `         remedy: ${report.lines[0]?.remedy}`,
+    '         remedy: as for "memory limit"',
+    '         remedy: as for "memory limit"',
+  ]);
+  for (const line of lines) if (!remedies.includes(line)) expect(line.length).toBeLessThanOrEqual(80);
+});
