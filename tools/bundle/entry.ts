@@ -3,7 +3,7 @@
  * statically is compiled before any code runs, so the program has to come by `import()`.
  */
 import { lstatSync, mkdirSync } from 'node:fs';
-import { enableCompileCache } from 'node:module';
+import * as nodeModule from 'node:module';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 
@@ -25,6 +25,13 @@ function cacheDirectory(): string | undefined {
   }
 }
 
+// An older one would fail somewhere inside the program, with a message that names no version.
+const [major = 0] = process.versions.node.split('.').map(Number);
+if (major < 24) {
+  process.stderr.write(`boxkite: this needs Node.js 24 or newer, and runs under ${process.versions.node}\n`);
+  process.exit(1);
+}
 const directory = cacheDirectory();
-if (directory !== undefined) enableCompileCache(directory);
+// Of the namespace, since an older Node.js refuses the import of a name that it lacks before any code runs.
+if (directory !== undefined) nodeModule.enableCompileCache(directory);
 await import('../../packages/cli/src/main.ts');
