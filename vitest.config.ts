@@ -9,8 +9,6 @@ function system(name: string, order: number) {
       include: [`tests/${name}/**/*.test.ts`],
       fileParallelism: false,
       maxWorkers: 1,
-      testTimeout: 60_000,
-      hookTimeout: 60_000,
       sequence: { groupOrder: order },
     },
   };
@@ -19,6 +17,9 @@ function system(name: string, order: number) {
 export default defineConfig({
   test: {
     pool: 'forks',
+    // A bound for what hangs; a machine with two busy processors takes five times as long as an idle one.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     // The root file system of a sandbox is the host's /usr; a colour code or a locale of the caller is no part of it.
     env: { NO_COLOR: '1', LC_ALL: 'C.UTF-8' },
     projects: [
