@@ -6,6 +6,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const WANTED: [&str; 3] = ["memory", "pids", "cpu"];
@@ -146,9 +147,10 @@ fn enable_at(
 }
 
 /// Whether the processes of our own group are ours to move: systemd has handed the group over to those in it, or there
-/// is nobody but this process and its children.
+/// is nobody but this process and its children. A user's own systemd (as of 252) leaves no sign of what it hands over:
+/// so a user's own group is taken where its limit leaves no other place.
 fn is_ours(dir: &Path) -> Result<bool, Error> {
-    if is_delegated(dir) {
+    if is_delegated(dir) || (limit_of(dir).is_some() && is_of_user(dir)) {
         return Ok(true);
     }
     let own = std::process::id() as i32;
@@ -163,6 +165,15 @@ fn is_delegated(dir: &Path) -> bool {
         let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
         length == 1 && value[0] == b'1'
     })
+}
+
+/// Whether the group belongs to this process's user, who is not the machine's root.
+fn is_of_user(dir: &Path) -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    // SAFETY: takes nothing and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let is_root = own == 0 && map.split_whitespace().eq(["0", "0", "4294967295"]);
+    !is_root && fs::metadata(dir).is_ok_and(|found| found.uid() == own)
 }
 
 /// None for a process that has ended.
