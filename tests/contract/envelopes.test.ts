@@ -171,6 +171,32 @@ describe(`envelopes, ${lane}`, () => {
     }
   });
 
+  it('end after a command beside which another of the sandbox ran, and are made ahead then', async () => {
+    await using sandbox = await runner.create();
+    const other = await startStaying(sandbox, ['/bin/sh', '-c', 'echo on; cat']);
+    // What the two could have passed each other by a Unix socket in /workspace no look would find.
+    const first = await envelopeOf(sandbox, CLEAN);
+    await eventually(
+      async () =>
+        (await runner.client.list()).sandboxes.some((one) => one.sandbox === sandbox.number && one.idle === 1),
+      500,
+      () => 'no envelope is made ahead',
+    );
+    expect(await envelopeOf(sandbox, CLEAN)).not.toBe(first);
+    await other.finish();
+    const alone = await envelopeOf(sandbox, CLEAN);
+    expect(await envelopeOf(sandbox, CLEAN)).toBe(alone);
+  });
+
+  it('refuse limits of one command above those of its sandbox', async () => {
+    await using sandbox = await runner.create({ pids: 8 });
+    const refused = expect.objectContaining({ code: 'invalid_request' });
+    for (const pids of [9, 100_000, 2 ** 32 - 1])
+      await expect(sandbox.exec({ argv: ['/bin/true'], limits: { pids } })).rejects.toEqual(refused);
+    if (sandbox.effective.memory.via !== 'none')
+      await expect(sandbox.exec({ argv: ['/bin/true'], limits: { memory_mb: 1 << 20 } })).rejects.toEqual(refused);
+  });
+
   it('serve one command where fresh is asked for, by the sandbox or by the command', async () => {
     await using fresh = await runner.create({ fresh: true });
     for (let round = 0; round < 3; round += 1) await envelopeOf(fresh, CLEAN);

@@ -168,14 +168,14 @@ fn fill(source: &RootSource) -> Result<(), Broken> {
 }
 
 /// Binds `from` and what is mounted below it onto `to`, with `attributes`.
-fn bind(from: &Path, to: &str, attributes: u64) -> Result<(), i32> {
+fn bind(from: &Path, to: impl AsRef<Path>, attributes: u64) -> Result<(), i32> {
     let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| libc::EINVAL);
     let from = text(from.as_os_str().as_bytes())?;
     let tree = open_tree(HERE, &from, TREE | libc::AT_SYMLINK_NOFOLLOW as u32)?;
     if attributes != 0 {
         set_mount_attributes(tree.as_fd(), attributes, true)?;
     }
-    move_mount(tree.as_fd(), HERE, &text(to.as_bytes())?)
+    move_mount(tree.as_fd(), HERE, &text(to.as_ref().as_os_str().as_bytes())?)
 }
 
 /// The host's `/usr` and the links or directories beside it, and an `/etc` of our own.
@@ -229,10 +229,12 @@ fn from_directory(directory: &Path) -> Result<(), Broken> {
             entry(directory, &name)?;
         }
     }
-    if !Path::new("etc").exists() {
-        written_etc()?;
+    match fs::symlink_metadata("etc") {
+        Ok(etc) if etc.is_dir() => Ok(()),
+        // Where it leads can't be known before the root is used.
+        Ok(_) => Err(Broken { step: "root: etc is no directory", errno: libc::ENOTDIR }),
+        Err(_) => written_etc(),
     }
-    Ok(())
 }
 
 /// A directory is bound, a link made again with the same target, anything else left out.
@@ -244,7 +246,7 @@ fn entry(directory: &Path, name: &std::ffi::OsStr) -> Result<(), Broken> {
         std::os::unix::fs::symlink(target, name).at("root: link")
     } else if kind.is_dir() {
         fs::create_dir(name).at("root: directory")?;
-        bind(&from, &name.to_string_lossy(), READ_ONLY).at("root: bind")
+        bind(&from, Path::new(name), READ_ONLY).at("root: bind")
     } else {
         Ok(())
     }

@@ -4,4 +4,5 @@
 pub mod cgroup;
 pub mod ids;
 pub mod private_directory;
+pub mod probe;
 pub mod user_namespace;

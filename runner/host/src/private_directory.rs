@@ -14,6 +14,7 @@ use boxkite_system::step::{At, Broken};
 use boxkite_system::sys;
 
 const LOCK: &str = "lock";
+const NEW_LOCK: &str = "lock.new";
 const SOCKET: &str = "runner.sock";
 /// Where the runner mounts the sandboxes' files, in its own mount namespace.
 const WORKSPACES: &str = "w";
@@ -47,15 +48,27 @@ fn lock(path: &Path, create: bool) -> Option<File> {
     (unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0).then_some(file)
 }
 
+/// The lock file, which is locked before it has its name: a sweeping runner never finds it free.
+fn new_lock(path: &Path) -> Result<File, Broken> {
+    let (unnamed, name) = (path.join(NEW_LOCK), path.join(LOCK));
+    let held = lock(&unnamed, true);
+    let named = fs::hard_link(&unnamed, &name);
+    // Left where it could not be made; what counts is the name below.
+    let _ = fs::remove_file(&unnamed);
+    match (held, named) {
+        (Some(held), Ok(())) => Ok(held),
+        // A directory that a dead runner left, or a living one holds.
+        _ => lock(&name, false).map_or_else(|| refuse("directory: in use", libc::EBUSY), Ok),
+    }
+}
+
 impl PrivateDirectory {
     /// Takes a directory that the caller has made, and removes what dead runners left beside it.
     pub fn take(path: &Path) -> Result<Self, Broken> {
         if !path.is_absolute() || !is_private(path) {
             return refuse("directory: not private", libc::EPERM);
         }
-        let Some(lock) = lock(&path.join(LOCK), true) else {
-            return refuse("directory: in use", libc::EBUSY);
-        };
+        let lock = new_lock(path)?;
         fs::create_dir(path.join(WORKSPACES)).at("directory: workspaces")?;
         if let Some(parent) = path.parent() {
             sweep(parent, path);
@@ -102,6 +115,7 @@ fn remove(path: &Path) {
         fs::remove_file(path.join(SOCKET)),
         fs::remove_file(path.join(GROUPS)),
         fs::remove_dir(path.join(WORKSPACES)),
+        fs::remove_file(path.join(NEW_LOCK)),
         fs::remove_file(path.join(LOCK)),
         fs::remove_dir(path),
     ] {

@@ -86,7 +86,8 @@ fn as_root(map: &str) -> Result<Entered, Broken> {
     let ids = if map.split_whitespace().eq(["0", "0", "4294967295"]) {
         IdSource::Root { dir }
     } else {
-        let spare = spare_ids(map).ok_or(Broken { step: "ids: the user namespace maps too few", errno: libc::EPERM })?;
+        let spare =
+            spare_ids(map).ok_or(Broken { step: "ids: the user namespace maps too few", errno: libc::EPERM })?;
         IdSource::SubRange { first: spare.0, start: 0, count: spare.1, dir }
     };
     Ok(Entered { mode: Mode::Root, ids, host_ids: HostIds::Same, no_range: String::new() })

@@ -5,7 +5,6 @@
 
 #![cfg(target_os = "linux")]
 
-mod probe;
 mod server;
 mod start;
 

@@ -7,15 +7,16 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::probe;
 use crate::server::{Server, Setup};
 use boxkite_envelope::RootSource;
 use boxkite_envelope::init::Shared;
+use boxkite_envelope::landlock;
 use boxkite_envelope::maker::Maker;
 use boxkite_envelope::seccomp::{FilterOptions, command_filter};
 use boxkite_envelope::weakening::Weakening;
 use boxkite_host::cgroup::Cgroups;
 use boxkite_host::private_directory::PrivateDirectory;
+use boxkite_host::probe;
 use boxkite_host::user_namespace::{self, Entered, Mode};
 use boxkite_system::step::{At, Broken};
 use boxkite_system::sys;
@@ -79,7 +80,13 @@ fn internal(broken: Broken) -> Failure {
 pub fn serve(arguments: &Arguments, weakening: Weakening) -> Result<(), Failure> {
     // A session of its own: a Ctrl-C at the owner's terminal is the owner's to handle.
     // SAFETY: no effect but on this process; fails where it leads a group already, which is as good.
-    unsafe { libc::setsid() };
+    unsafe {
+        libc::setsid();
+        // The caller's mask would change the modes of every root, and a command's own.
+        libc::umask(0o022);
+        // A file size limit of the caller's is an error where it is met, not the end of the runner.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
     raise_open_files().map_err(internal)?;
     let owner = owner().map_err(internal)?;
     for root in &arguments.roots {
@@ -136,7 +143,7 @@ fn assemble(
     let _ = cgroups.sweep();
     directory.record_groups(cgroups.directories()).map_err(internal)?;
     entered.ids.sweep();
-    let facts = probe::facts(entered.mode, &cgroups.available(), &entered.no_range);
+    let facts = probe::facts(entered.mode, &cgroups.available(), &entered.no_range, landlock::abi());
     let setup = Setup {
         directory: directory.path().to_owned(),
         makers,

@@ -1,6 +1,6 @@
 //! One stream of one exec: the bytes between what the client has committed and what the command has written.
 //!
-//! Few bytes are kept in a small ring of this process. A command that writes more than that gets a ring in a file in
+//! Few bytes are kept in this process. A command that writes more than that gets a ring in a file in
 //! memory, into which the kernel moves a pipe's pages and from which it sends them, without a copy through here.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,9 +11,10 @@ use crate::sys::{self, Errno};
 pub const CAPACITY: usize = 1 << 20;
 const SMALL: usize = 64 << 10;
 
-/// A ring that is addressed by stream offset.
+/// The kept bytes of a stream, addressed by its offsets.
 #[derive(Default)]
 pub struct Spool {
+    /// The kept bytes, from `start` on, as long as there are few.
     small: Vec<u8>,
     file: Option<OwnedFd>,
     /// Offset of the oldest byte that is kept.
@@ -33,15 +34,11 @@ impl Spool {
 
     /// Bytes of memory that it takes.
     pub fn kept(&self) -> usize {
-        if self.file.is_some() { CAPACITY } else { self.small.len() }
+        if self.file.is_some() { CAPACITY } else { self.small.capacity() }
     }
 
     fn used(&self) -> usize {
         (self.end - self.start) as usize
-    }
-
-    fn size(&self) -> usize {
-        if self.file.is_some() { CAPACITY } else { SMALL }
     }
 
     /// Whether nothing more can be read before something is committed or dropped.
@@ -59,11 +56,9 @@ impl Spool {
         if offset >= self.end || offset < self.start {
             return 0;
         }
-        ((self.end - offset) as usize).min(self.size() - self.place(offset)).min(most)
-    }
-
-    fn place(&self, offset: u64) -> usize {
-        offset as usize % self.size()
+        let here = (self.end - offset) as usize;
+        let to_border = if self.file.is_some() { CAPACITY - place(offset) } else { here };
+        here.min(to_border).min(most)
     }
 
     /// Reads once from `fd` into the free space; `Ok(0)` is the end of the stream. Must not be full.
@@ -71,18 +66,22 @@ impl Spool {
         if self.file.is_none() && self.used() == SMALL {
             self.move_to_file()?;
         }
-        let at = self.place(self.end);
-        let count = (self.size() - self.used()).min(self.size() - at);
+        let at = place(self.end);
         let count = match &self.file {
             None => {
-                self.small.resize(SMALL, 0);
-                sys::read(fd, &mut self.small[at..at + count])?
+                let mut buffer = [0; SMALL];
+                let count = sys::read(fd, &mut buffer[..SMALL - self.used()])?;
+                self.small.extend_from_slice(&buffer[..count]);
+                count
             }
-            Some(file) => match sys::splice_from_pipe(fd, file.as_fd(), at as u64, count) {
-                // Not every terminal can be spliced from.
-                Err(libc::EINVAL) => copy(fd, file.as_fd(), at, count)?,
-                other => other?,
-            },
+            Some(file) => {
+                let count = (CAPACITY - self.used()).min(CAPACITY - at);
+                match sys::splice_from_pipe(fd, file.as_fd(), at as u64, count) {
+                    // Not every terminal can be spliced from.
+                    Err(libc::EINVAL) => copy(fd, file.as_fd(), at, count)?,
+                    other => other?,
+                }
+            }
         };
         self.end += count as u64;
         Ok(count)
@@ -91,12 +90,11 @@ impl Spool {
     fn move_to_file(&mut self) -> Result<(), Errno> {
         let file = sys::memory_file(c"spool")?;
         sys::truncate(file.as_fd(), CAPACITY)?;
-        let mut offset = self.start;
-        while offset < self.end {
-            let (count, at) = (self.piece(offset, usize::MAX), self.place(offset));
-            let to = offset as usize % CAPACITY;
-            let bytes = &self.small[at..at + count.min(CAPACITY - to)];
-            offset += sys::write_at(file.as_fd(), bytes, to as u64)? as u64;
+        let mut written = 0;
+        while written < self.small.len() {
+            let to = place(self.start + written as u64);
+            let most = (CAPACITY - to).min(self.small.len() - written);
+            written += sys::write_at(file.as_fd(), &self.small[written..written + most], to as u64)?;
         }
         self.file = Some(file);
         self.small = Vec::new();
@@ -105,9 +103,11 @@ impl Spool {
 
     /// Copies the `count` bytes from `offset` on, which lie in one piece, behind `out`.
     pub fn copy_to(&self, offset: u64, count: usize, out: &mut Vec<u8>) {
-        let at = self.place(offset);
-        let Some(file) = &self.file else { return out.extend_from_slice(&self.small[at..at + count]) };
-        let length = out.len();
+        let Some(file) = &self.file else {
+            let from = (offset - self.start) as usize;
+            return out.extend_from_slice(&self.small[from..from + count]);
+        };
+        let (length, at) = (out.len(), place(offset));
         out.resize(length + count, 0);
         let mut read = 0;
         while read < count {
@@ -127,18 +127,26 @@ impl Spool {
     /// Sends bytes from `offset` on, at most `count` in one piece, to a socket.
     pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: usize) -> Result<usize, Errno> {
         let file = self.file.as_ref().ok_or(libc::EBADF)?;
-        sys::send_file(socket, file.as_fd(), self.place(offset) as u64, count)
+        sys::send_file(socket, file.as_fd(), place(offset) as u64, count)
     }
 
     /// Lets go of everything before `offset`.
     pub fn commit(&mut self, offset: u64) {
-        self.start = offset.clamp(self.start, self.end);
+        let start = offset.clamp(self.start, self.end);
+        if self.file.is_none() {
+            self.small.drain(..(start - self.start) as usize);
+        }
+        self.start = start;
     }
 
     /// Lets go of the older half.
     pub fn drop_oldest(&mut self) {
-        self.start += (CAPACITY / 2).min(self.used()) as u64;
+        self.commit(self.start + (CAPACITY / 2).min(self.used()) as u64);
     }
+}
+
+fn place(offset: u64) -> usize {
+    offset as usize % CAPACITY
 }
 
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, at: usize, count: usize) -> Result<usize, Errno> {

@@ -11,6 +11,9 @@ pub struct Look {
     shared_memory_files: u64,
     /// System V segments, semaphore sets and queues.
     ipc: [i64; 3],
+    /// What a command that has PID 1's own user id could change of it: limits, nice, policy, affinity, and the modes of
+    /// what it mounted.
+    own: Own,
     /// A digest of /proc/net/sockstat and sockstat6: sockets of every kind, waiting ones too.
     sockets: u64,
 }
@@ -21,7 +24,38 @@ const MSG_INFO: i32 = 12;
 
 /// `None` where something can't be read, which counts as "left".
 pub fn look() -> Option<Look> {
-    Some(Look { shared_memory_files: files(c"/dev/shm")?, ipc: ipc()?, sockets: sockets()? })
+    Some(Look { shared_memory_files: files(c"/dev/shm")?, ipc: ipc()?, own: own()?, sockets: sockets()? })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Own {
+    limits: [(u64, u64); 16],
+    nice: i32,
+    policy: i32,
+    affinity: [u64; 16],
+    modes: [(u32, u32); 3],
+}
+
+fn own() -> Option<Own> {
+    let mut limits = [(0, 0); 16];
+    for (resource, limit) in limits.iter_mut().enumerate() {
+        *limit = sys::limit(resource as i32).ok()?;
+    }
+    let mut affinity = [0u64; 16];
+    let mut modes = [(0, 0); 3];
+    // SAFETY: plain calls on this process; `affinity` is as long as is said, an all-zero stat is a valid value.
+    unsafe {
+        libc::sched_getaffinity(0, std::mem::size_of_val(&affinity), affinity.as_mut_ptr().cast());
+        for (mode, path) in modes.iter_mut().zip([c"/dev/shm", c"/dev/pts", c"/dev/pts/ptmx"]) {
+            let mut stat: libc::stat = std::mem::zeroed();
+            if libc::stat(path.as_ptr(), &raw mut stat) < 0 {
+                return None;
+            }
+            *mode = (stat.st_mode, stat.st_uid);
+        }
+        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        Some(Own { limits, nice, policy: libc::sched_getscheduler(0), affinity, modes })
+    }
 }
 
 fn files(path: &std::ffi::CStr) -> Option<u64> {

@@ -58,6 +58,8 @@ impl Server {
     pub(super) fn connection_event(&mut self, id: u64, event: Event) {
         if event.writable {
             self.flush(id);
+            // Frames may be waiting that a client sent without reading its answers.
+            self.serve_input(id);
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if !event.readable {
@@ -78,7 +80,13 @@ impl Server {
     /// Serves every whole frame that has arrived.
     fn serve_input(&mut self, id: u64) {
         loop {
+            if self.connections.get(&id).is_some_and(|connection| !connection.has_room()) {
+                self.flush(id);
+            }
             let Some(connection) = self.connections.get_mut(&id) else { return };
+            if !connection.has_room() || connection.closing {
+                return;
+            }
             match connection.next_frame() {
                 Ok(None) => break,
                 Ok(Some((header, mut payload))) => {

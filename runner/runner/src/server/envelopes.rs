@@ -44,6 +44,9 @@ pub struct Envelope {
     pub used: bool,
     /// For one command alone.
     pub single: bool,
+    /// Whether another command of the sandbox ran at some moment of its command. The two can have passed each other
+    /// descriptors of their own /proc, /dev/pts or /dev/shm, which no look at this envelope would show.
+    pub overlapped: bool,
     /// Sockets handed to a file agent, and those that wait for it with their request.
     pub handed: u64,
     pub waiting: Vec<(OwnedFd, u32)>,
@@ -72,6 +75,7 @@ impl Envelope {
             made: None,
             used: false,
             single: false,
+            overlapped: false,
             handed: 0,
             waiting: Vec::new(),
             idle_since: Instant::now(),
@@ -143,8 +147,11 @@ impl Server {
                 Err(_) => self.kill_envelope(id),
             },
             (report::NOT_STARTED, Role::Command, Some(exec)) => {
-                self.not_started(exec, &read_failure(rest));
-                self.after_command(id, true);
+                let failure = read_failure(rest);
+                // A program that is not there says nothing of the envelope; any other failure may be the envelope's.
+                let keep = !matches!(failure.code, Code::StartFailed | Code::LimitReached);
+                self.not_started(exec, &failure);
+                self.after_command(id, keep);
             }
             (report::EXITED, Role::Command, Some(exec)) => self.command_ended(id, exec, rest),
             (_, Role::Agent | Role::Filler, _) => self.agent_report(id, message),
@@ -233,7 +240,10 @@ impl Server {
     fn is_untouched(&self, id: u64) -> bool {
         self.envelopes.get(&id).is_some_and(|envelope| {
             let charge = envelope.group.memory_current().unwrap_or(0);
-            envelope.phase != Phase::Ending && charge <= envelope.charge + CHARGE_SLACK && !envelope.single
+            envelope.phase != Phase::Ending
+                && charge <= envelope.charge + CHARGE_SLACK
+                && !envelope.single
+                && !envelope.overlapped
         })
     }
 
@@ -245,7 +255,20 @@ impl Server {
             envelope.group.reset_memory_peak();
             self.make_idle(id);
         } else {
+            let (sandbox, ahead) = (envelope.sandbox, envelope.overlapped && !envelope.single);
             self.kill_envelope(id);
+            if ahead {
+                self.make_ahead(sandbox);
+            }
+        }
+    }
+
+    /// Beside a command that runs for long every other one retires its envelope: the next is made before it is wanted.
+    fn make_ahead(&mut self, id: u64) {
+        let wanted = self.sandboxes.get(&id).is_some_and(|sandbox| sandbox.idle.is_empty() && !sandbox.closing);
+        if wanted {
+            // If it can't be made now, the next exec makes one, and gets the reason if that fails too.
+            let _ = self.make_envelope(id, Role::Command);
         }
     }
 

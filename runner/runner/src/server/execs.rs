@@ -145,8 +145,11 @@ impl Server {
             () if head.cpu_ms != 0 && self.available.cpu_time.is_none() => {
                 return Err(Failure::new(Code::IsolationUnavailable, "CPU time limit"));
             }
-            () if head.memory_bytes != 0 && head.memory_bytes < 4 << 20 => {
-                return Err(Failure::new(Code::InvalidArgument, "memory"));
+            () if head.memory_bytes != 0 && !(4 << 20..=sandbox.open.memory_bytes).contains(&head.memory_bytes) => {
+                return Err(Failure::new(Code::InvalidArgument, "memory beyond the sandbox's"));
+            }
+            () if head.pids > sandbox.open.pids => {
+                return Err(Failure::new(Code::InvalidArgument, "processes beyond the sandbox's"));
             }
             () => {}
         }

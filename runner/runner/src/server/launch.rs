@@ -24,6 +24,7 @@ impl Server {
     fn try_launch(&mut self, id: u64, envelope_id: u64) -> Result<(), Failure> {
         let failed = |step: &'static str| move |errno| Failure::with(Code::StartFailed, step, errno);
         let processes = self.processes_by_limit(id);
+        self.mark_overlap(id, envelope_id);
         let (Some(exec), Some(envelope)) = (self.execs.get_mut(&id), self.envelopes.get_mut(&envelope_id)) else {
             return Err(Failure::new(Code::Internal, "launch"));
         };
@@ -62,6 +63,21 @@ impl Server {
         Ok(())
     }
 
+    /// Marks every envelope of the sandbox in which a command runs now that another one begins.
+    fn mark_overlap(&mut self, id: u64, envelope: u64) {
+        let Some(sandbox) = self.execs.get(&id).and_then(|exec| self.sandboxes.get(&exec.sandbox)) else { return };
+        let mut others = false;
+        for other in sandbox.envelopes.iter().filter(|other| **other != envelope) {
+            if let Some(entry) = self.envelopes.get_mut(other).filter(|entry| matches!(entry.phase, Phase::Busy(_))) {
+                entry.overlapped = true;
+                others = true;
+            }
+        }
+        if let Some(entry) = self.envelopes.get_mut(&envelope) {
+            entry.overlapped = others;
+        }
+    }
+
     fn set_deadlines(&mut self, id: u64) {
         let Some(exec) = self.execs.get_mut(&id) else { return };
         let timeout = Duration::from_millis(exec.head.timeout_ms);
@@ -82,7 +98,7 @@ impl Server {
             return 0;
         }
         let wanted = if exec.head.pids == 0 { sandbox.open.pids } else { exec.head.pids };
-        wanted + u32::from(sandbox.ids.init.is_none())
+        wanted.saturating_add(u32::from(sandbox.ids.init.is_none()))
     }
 }
 

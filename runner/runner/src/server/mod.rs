@@ -21,11 +21,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::probe::Fact;
 use boxkite_envelope::maker::Maker;
 use boxkite_envelope::weakening::Weakening;
 use boxkite_host::cgroup::{Availability, Cgroups};
 use boxkite_host::ids::IdSource;
+use boxkite_host::probe::Fact;
 use boxkite_host::user_namespace::{HostIds, Mode};
 use boxkite_system::sys;
 use boxkite_wire::frames::Failure;

@@ -2,8 +2,8 @@
 
 use super::Server;
 use super::execs::State;
-use crate::probe;
 use boxkite_envelope::init::order;
+use boxkite_host::probe;
 use boxkite_system::sys;
 use boxkite_wire::frames::{self, Code, Exec, Failure, Header, Open, Reader, Writer, kind};
 use std::os::fd::{AsFd, AsRawFd};
@@ -129,8 +129,10 @@ impl Server {
         if target == 1 {
             self.kill_exec(exec, frames::End::Killed, frames::Cause::Asked);
         } else if let Some(envelope) = self.envelopes.get(&envelope) {
-            sys::send(envelope.control.as_fd(), &[order::SIGNAL, signal], &[])
-                .map_err(|errno| Failure::with(Code::Ended, "exec", errno))?;
+            sys::send(envelope.control.as_fd(), &[order::SIGNAL, signal], &[]).map_err(|errno| match errno {
+                libc::EAGAIN => Failure::with(Code::LimitReached, "signals", errno),
+                _ => Failure::with(Code::Ended, "exec", errno),
+            })?;
         }
         self.done(id, request);
         Ok(())

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use boxkite_envelope::landlock;
-use boxkite_host::cgroup::Availability;
-use boxkite_host::user_namespace::Mode;
+use crate::cgroup::Availability;
+use crate::user_namespace::Mode;
 use boxkite_wire::frames::Writer;
 
 /// One thing that was tried.
@@ -30,8 +29,9 @@ fn fact(name: &'static str, works: bool, detail: impl Into<String>) -> Fact {
 }
 
 /// What is known once the makers stand, which means that user (unless root), mount and pid namespaces, proc and the root
-/// itself have been made. `no_range` is why an ordinary user has no range of ids.
-pub fn facts(mode: Mode, available: &Availability, no_range: &str) -> Vec<Fact> {
+/// itself have been made. `no_range` is why an ordinary user has no range of ids,
+/// `abi` the Landlock version.
+pub fn facts(mode: Mode, available: &Availability, no_range: &str, abi: u32) -> Vec<Fact> {
     let ids = match mode {
         Mode::Root => Fact { name: "id_range", status: Status::NotNeeded, detail: "root".into() },
         Mode::IdRange => fact("id_range", true, "newuidmap"),
@@ -41,11 +41,10 @@ pub fn facts(mode: Mode, available: &Availability, no_range: &str) -> Vec<Fact> 
         let own = available.reasons.iter().filter(|reason| reason.contains(what) || reason.starts_with("version 2"));
         own.cloned().collect::<Vec<_>>().join("; ")
     };
-    let cgroup = |name, what, via: Option<boxkite_host::cgroup::Via>| match via {
+    let cgroup = |name, what, via: Option<crate::cgroup::Via>| match via {
         Some(via) => fact(name, true, format!("{via:?}")),
         None => fact(name, false, reason(what)),
     };
-    let abi = landlock::abi();
     let noexec = Path::new("/proc/sys/vm/memfd_noexec").exists();
     vec![
         fact("root_file_system", true, "mount namespace, proc, devices"),
