@@ -25,6 +25,8 @@ use boxkite_wire::frames::{Code, Failure};
 /// The owner's socket.
 const OWNER: i32 = 3;
 const MOST_BLANKS: usize = 64;
+/// The least that the caller must let files grow to: below it output and workspaces would be cut.
+const SMALLEST_FILES: u64 = 64 << 20;
 
 /// The command line, checked.
 pub struct Arguments {
@@ -87,7 +89,7 @@ pub fn serve(arguments: &Arguments, weakening: Weakening) -> Result<(), Failure>
         // A file size limit of the caller's is an error where it is met, not the end of the runner.
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
-    raise_open_files().map_err(internal)?;
+    raise_limits().map_err(internal)?;
     let owner = owner().map_err(internal)?;
     for root in &arguments.roots {
         if let RootSource::Directory(path) = root {
@@ -167,10 +169,15 @@ fn instance() -> Result<String, Failure> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Many sandboxes need many descriptors.
-fn raise_open_files() -> Result<(), Broken> {
+/// Many sandboxes need many descriptors, and spools and workspaces are files.
+fn raise_limits() -> Result<(), Broken> {
     let (_, hard) = sys::limit(libc::RLIMIT_NOFILE as _).at("open files")?;
-    sys::set_limit(libc::RLIMIT_NOFILE as _, hard, hard).at("open files")
+    sys::set_limit(libc::RLIMIT_NOFILE as _, hard, hard).at("open files")?;
+    let (_, hard) = sys::limit(libc::RLIMIT_FSIZE as _).at("file size")?;
+    if hard < SMALLEST_FILES {
+        return Err(Broken { step: "file size limit (ulimit -f) is too small", errno: libc::EFBIG });
+    }
+    sys::set_limit(libc::RLIMIT_FSIZE as _, hard, hard).at("file size")
 }
 
 /// Descriptor 3, which must be a socket.

@@ -4,7 +4,6 @@ use super::*;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
-use std::time::Instant;
 
 struct Folder(PathBuf);
 
@@ -41,7 +40,6 @@ fn root_ranges_are_apart() {
     let folder = Folder::new("root");
     let source = folder.root();
     let ranges: Vec<IdRange> = (0..1000).map(|_| source.claim().unwrap()).collect();
-    eprintln!("{each:?} per claim");
     let bases: HashSet<u32> = ranges.iter().map(|range| range.init.unwrap()).collect();
     assert_eq!(bases.len(), 1000);
     for range in &ranges {
