@@ -19,7 +19,10 @@ use std::path::Path;
 const MAX_GLOBS: usize = 256;
 /// Memory for the names of one directory level.
 const LEVEL_BYTES: usize = 4 << 20;
-const MAX_IGNORE_FILE: u64 = 1 << 20;
+const MAX_IGNORE_FILE: u64 = 256 << 10;
+/// Patterns of one ignore file, and of all that are in force at one place. Each costs far more memory than its text.
+const MAX_PATTERNS: usize = 4096;
+const MAX_PATTERNS_IN_FORCE: usize = 16_384;
 const IGNORE_FILES: [&std::ffi::CStr; 2] = [c".gitignore", c".ignore"];
 
 /// What a walk passes over.
@@ -263,12 +266,17 @@ impl Walker {
     /// Reads the ignore files of the directory that the walk is in.
     fn load_rules(&mut self) -> Result<(), Fail> {
         let path_start = if self.path.is_empty() { 0 } else { self.path.len() + 1 };
-        let mut matchers = Vec::new();
+        let mut matchers: Vec<Gitignore> = Vec::new();
+        let mut in_force: usize = self.rules.iter().flat_map(|rules| &rules.matchers).map(Gitignore::len).sum();
         if self.filter.respect_ignore {
             let (dir, _) = self.descent.top()?;
             for file in IGNORE_FILES {
                 match read_rules(dir, file) {
-                    Ok(Some(matcher)) => matchers.push(matcher),
+                    Ok(Some(matcher)) if in_force + matcher.len() <= MAX_PATTERNS_IN_FORCE => {
+                        in_force += matcher.len();
+                        matchers.push(matcher);
+                    }
+                    Ok(Some(_)) => self.skipped += 1,
                     Ok(None) => {}
                     Err(_) => self.skipped += 1,
                 }
@@ -300,8 +308,12 @@ fn read_rules(dir: RawFd, name: &std::ffi::CStr) -> Result<Option<Gitignore>, Fa
     let mut bytes = vec![0u8; stat.size() as usize];
     let count = sys::pread(file.as_raw_fd(), &mut bytes, 0)?;
     bytes.truncate(count);
+    let text = String::from_utf8_lossy(&bytes);
+    if text.lines().count() > MAX_PATTERNS {
+        return Err(Fail::new(Code::TooLarge, "the ignore file has too many patterns"));
+    }
     let mut builder = GitignoreBuilder::new("");
-    for line in String::from_utf8_lossy(&bytes).lines() {
+    for line in text.lines() {
         // A line that is no pattern is passed over, as git does.
         let _ = builder.add_line(None, line);
     }

@@ -24,6 +24,8 @@ const MOVED_TO: u8 = 5;
 const ATTRIBUTES: u8 = 6;
 /// Events were lost: the client has to look for itself.
 const OVERFLOW: u8 = 7;
+/// Bytes of events that one event of the kernel may become.
+const MAX_REPORT: usize = 1 << 20;
 
 const EVENTS: u32 = libc::IN_CREATE
     | libc::IN_CLOSE_WRITE
@@ -246,6 +248,11 @@ impl Watch {
             path.extend_from_slice(walker.path());
             if let Some(out) = report.as_deref_mut() {
                 put_event(out, CREATED, item.stat.is_dir(), 0, &path);
+                if out.len() > MAX_REPORT {
+                    // A whole tree came at once: the client has to look for itself, as when events are lost.
+                    put_event(out, OVERFLOW, false, 0, b"");
+                    report = None;
+                }
             }
             if item.stat.is_dir() {
                 self.add(path)?;
