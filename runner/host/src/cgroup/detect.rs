@@ -39,14 +39,32 @@ pub fn detect(instance: &str, self_cgroup: &str, mounts: &str) -> Cgroups {
     let (found, reasons) = hierarchies(self_cgroup, mounts);
     out.reasons.extend(reasons);
     // A sweeping runner waits for these, so it never finds an instance directory that is not locked yet.
-    let guards: Vec<Option<Lock>> = found.iter().map(|hierarchy| Lock::wait(&hierarchy.own)).collect();
+    let above = |hierarchy: &Hierarchy| {
+        let (own, mount, via) = (hierarchy.own.clone(), hierarchy.mount.clone(), hierarchy.via);
+        let most = if via == Via::V1 { 1 } else { usize::MAX };
+        let places = own.ancestors().take_while(|dir| dir.starts_with(&mount)).take(most).map(Path::to_path_buf);
+        places.collect::<Vec<_>>()
+    };
+    let guards: Vec<Option<Lock>> = found.iter().flat_map(above).map(|place| Lock::wait(&place)).collect();
     for hierarchy in found.iter().filter(|hierarchy| hierarchy.via == Via::V1) {
         use_v1(&mut out, hierarchy, &name);
     }
     if let Some(hierarchy) = found.iter().find(|hierarchy| hierarchy.via == Via::V2) {
         use_v2(&mut out, hierarchy, &name);
     }
-    out._locks = out.trees.iter().filter_map(|tree| Lock::now(&tree.dir)).collect();
+    for tree in std::mem::take(&mut out.trees) {
+        match Lock::now(&tree.dir) {
+            Some(lock) => {
+                out._locks.push(lock);
+                out.trees.push(tree);
+            }
+            // Without it a later runner would take this one for dead.
+            None => {
+                let _ = super::remove_dirs([&tree.dir].into_iter());
+                out.reasons.push(format!("{}: somebody else has locked it", tree.dir.display()));
+            }
+        }
+    }
     drop(guards);
     let have = out.available();
     for (what, via) in [("memory", have.memory), ("pids", have.pids), ("cpu", have.cpu), ("cpu time", have.cpu_time)] {

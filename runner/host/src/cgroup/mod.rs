@@ -15,6 +15,7 @@ mod v2;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 pub use envelope::{EnvelopeGroup, join};
@@ -238,8 +239,9 @@ fn set_memory_and_pids(dirs: &[(Serves, PathBuf)], memory_bytes: Option<u64>, pi
     }
 }
 
+/// For nobody else to enter or to lock.
 fn make_dir(dir: &Path) -> Result<(), Error> {
-    fs::create_dir(dir).map_err(|error| Error::new("make group", dir, &error))
+    fs::DirBuilder::new().mode(0o700).create(dir).map_err(|error| Error::new("make group", dir, &error))
 }
 
 fn remove_dirs<'a>(dirs: impl Iterator<Item = &'a PathBuf>) -> Result<(), Error> {

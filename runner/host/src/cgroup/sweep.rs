@@ -16,7 +16,8 @@ const ROUNDS: u32 = 250;
 pub fn sweep(bases: &[PathBuf], own: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     for base in bases {
-        let _guard = Lock::wait(base);
+        // Somebody who is making an instance here holds it; whoever else does keeps the dead for the next sweep.
+        let Some(_guard) = Lock::wait(base) else { continue };
         for (name, dir) in children(base, &mut errors) {
             let instance = name.strip_prefix("boxkite-").unwrap_or_default();
             let ours =
