@@ -157,8 +157,10 @@ pub fn symlinkat(target: &CStr, dir: RawFd, path: &CStr) -> Result<(), Errno> {
 pub fn readlinkat(dir: RawFd, path: &CStr) -> Result<CString, Errno> {
     let mut buffer = vec![0u8; libc::PATH_MAX as usize];
     // SAFETY: `buffer` is writable for the length that is passed.
-    let length =
-        check(|| unsafe { libc::readlinkat(dir, path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) } as i64)?;
+    let length = check(|| {
+        // SAFETY: `buffer` is writable for the length that is passed, `path` a C string.
+        unsafe { libc::readlinkat(dir, path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) as i64 }
+    })?;
     buffer.truncate(length as usize);
     CString::new(buffer).map_err(|_| Errno(libc::EINVAL))
 }
@@ -271,8 +273,10 @@ impl Entries {
             if self.at >= self.end {
                 let buffer = &mut self.buffer;
                 // SAFETY: the kernel writes at most `buffer.len()` bytes.
-                let count =
-                    check(|| unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) })?;
+                let count = check(|| {
+                    // SAFETY: `buffer` is writable for the length that is passed.
+                    unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) }
+                })?;
                 if count == 0 {
                     return Ok(None);
                 }

@@ -112,8 +112,11 @@ fn c_string(bytes: &[u8]) -> io::Result<std::ffi::CString> {
     std::ffi::CString::new(bytes).map_err(io::Error::other)
 }
 
-/// Opens (makes) the folder of the locks: ours alone to write, or EPERM. Its parent exists.
+/// Opens (makes) the folder of the locks: ours alone to write, or EPERM.
 fn open_folder(dir: &Path) -> io::Result<OwnedFd> {
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
     let name = c_string(dir.as_os_str().as_bytes())?;
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: `name` is a NUL-terminated string. That the folder exists already is the usual case.

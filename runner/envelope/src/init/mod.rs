@@ -58,7 +58,7 @@ pub mod order {
 }
 
 /// CAP_KILL, CAP_SETGID, CAP_SETUID: all that PID 1 keeps.
-const KEPT: u64 = 1 << 5 | 1 << 6 | 1 << 7;
+const KEPT: u64 = (1 << 5) | (1 << 6) | (1 << 7);
 
 /// The child's side of the maker's clone. `wait` tells when the ids are mapped.
 pub fn enter(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared, wait: &OwnedFd) -> ! {

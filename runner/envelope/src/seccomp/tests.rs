@@ -88,7 +88,7 @@ fn samples(rule: &Rule) -> Vec<[u64; 6]> {
         match *condition {
             Condition::Masked(arg, mask, value) => [value, mask, !mask].map(|v| add(arg, v)),
             Condition::AnyOf(arg, mask) => {
-                (0..32).filter(|bit| mask >> bit & 1 == 1).for_each(|bit| add(arg, 1 << bit));
+                (0..32).filter(|bit| (mask >> bit) & 1 == 1).for_each(|bit| add(arg, 1 << bit));
                 [0, mask, !mask].map(|v| add(arg, v))
             }
             Condition::UpTo(arg, value) => [0, value, u32::MAX].map(|v| add(arg, v)),

@@ -128,31 +128,34 @@ impl Exec {
 }
 
 impl Server {
-    pub(super) fn begin_exec(&mut self, client: u64, request: u32, exec: &frames::Exec<'_>) -> Result<(), Failure> {
-        let head = exec.head;
+    /// Refuses an exec that can't or may not begin.
+    fn may_begin(&self, head: &ExecHead) -> Result<(), Failure> {
         let sandbox = self.sandboxes.get(&head.sandbox).filter(|sandbox| !sandbox.blank);
         let sandbox = sandbox.ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
         let records = sandbox.execs.iter().filter_map(|id| self.execs.get(id));
         let ended = records.clone().filter(|exec| exec.state == State::Ended).count();
         let kept: usize = records.map(Exec::kept).sum();
+        let refuse = |code, step| Err(Failure::new(code, step));
+        let own_memory = head.memory_bytes != 0;
         match () {
-            () if sandbox.closing => return Err(Failure::new(Code::Closing, "sandbox")),
-            () if ended >= MOST_RECORDS => return Err(Failure::new(Code::LimitReached, "ended records")),
-            () if kept >= MOST_KEPT => return Err(Failure::new(Code::LimitReached, "uncommitted output")),
-            () if head.memory_bytes != 0 && self.available.memory.is_none() => {
-                return Err(Failure::new(Code::IsolationUnavailable, "memory limit"));
-            }
+            () if sandbox.closing => refuse(Code::Closing, "sandbox"),
+            () if ended >= MOST_RECORDS => refuse(Code::LimitReached, "ended records"),
+            () if kept >= MOST_KEPT => refuse(Code::LimitReached, "uncommitted output"),
+            () if own_memory && self.available.memory.is_none() => refuse(Code::IsolationUnavailable, "memory limit"),
             () if head.cpu_ms != 0 && self.available.cpu_time.is_none() => {
-                return Err(Failure::new(Code::IsolationUnavailable, "CPU time limit"));
+                refuse(Code::IsolationUnavailable, "CPU time limit")
             }
-            () if head.memory_bytes != 0 && !(4 << 20..=sandbox.open.memory_bytes).contains(&head.memory_bytes) => {
-                return Err(Failure::new(Code::InvalidArgument, "memory beyond the sandbox's"));
+            () if own_memory && !(4 << 20..=sandbox.open.memory_bytes).contains(&head.memory_bytes) => {
+                refuse(Code::InvalidArgument, "memory beyond the sandbox's")
             }
-            () if head.pids > sandbox.open.pids => {
-                return Err(Failure::new(Code::InvalidArgument, "processes beyond the sandbox's"));
-            }
-            () => {}
+            () if head.pids > sandbox.open.pids => refuse(Code::InvalidArgument, "processes beyond the sandbox's"),
+            () => Ok(()),
         }
+    }
+
+    pub(super) fn begin_exec(&mut self, client: u64, request: u32, exec: &frames::Exec<'_>) -> Result<(), Failure> {
+        let head = exec.head;
+        self.may_begin(&head)?;
         let id = self.new_id();
         let record = Exec {
             id,
