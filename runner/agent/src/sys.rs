@@ -272,7 +272,6 @@ impl Entries {
         loop {
             if self.at >= self.end {
                 let buffer = &mut self.buffer;
-                // SAFETY: the kernel writes at most `buffer.len()` bytes.
                 let count = check(|| {
                     // SAFETY: `buffer` is writable for the length that is passed.
                     unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) }

@@ -166,7 +166,7 @@ fn assemble(
 fn instance() -> Result<String, Failure> {
     let mut bytes = [0; 8];
     fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).at("instance").map_err(internal)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
 /// Many sandboxes need many descriptors, and spools and workspaces are files.

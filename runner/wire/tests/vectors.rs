@@ -1,6 +1,7 @@
 //! The protocol's vectors, which the TypeScript client tests too: requests are decoded, answers encoded.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use boxkite_wire::effective::{Effective, Limits, Made, Status};
 use boxkite_wire::frames::{
@@ -22,7 +23,10 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn vectors() -> Vec<Vector> {
@@ -139,7 +143,8 @@ fn check_open(vector: &Vector) {
     vector.expect("cpu_millis", open.cpu_millis.into());
     vector.expect("inodes", open.inodes.into());
     vector.expect("root", open.root.into());
-    let flags = u64::from(open.fresh) | u64::from(open.memory_required) << 1 | u64::from(open.cpu_required) << 2;
+    let bit = |on: bool, place: u32| u64::from(on) << place;
+    let flags = bit(open.fresh, 0) | bit(open.memory_required, 1) | bit(open.cpu_required, 2);
     vector.expect("flags", flags);
 }
 

@@ -35,7 +35,7 @@ impl Token {
             Self::Stdout(id) => (7, id),
             Self::Stderr(id) => (8, id),
         };
-        kind << 56 | id
+        (kind << 56) | id
     }
 
     fn unpack(word: u64) -> Self {
