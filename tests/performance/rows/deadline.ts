@@ -13,8 +13,8 @@ import type { Row } from '../row.ts';
 import { withSandbox } from '../sandboxes.ts';
 
 /** Long enough for every tree to stand when it is counted, a while before the deadline. */
-const DEADLINE_MS = 3000;
-const COUNT_AT_MS = 800;
+const DEADLINE_MS = 1500;
+const COUNT_AT_MS = 500;
 const DAEMONS = 10;
 const CAP = 64;
 
