@@ -190,7 +190,7 @@ describe(`envelopes, ${lane}`, () => {
 
   it('refuse limits of one command above those of its sandbox', async () => {
     await using sandbox = await runner.create({ pids: 8 });
-    const refused = expect.objectContaining({ code: 'invalid_request' });
+    const refused: unknown = expect.objectContaining({ code: 'invalid_request' });
     for (const pids of [9, 100_000, 2 ** 32 - 1])
       await expect(sandbox.exec({ argv: ['/bin/true'], limits: { pids } })).rejects.toEqual(refused);
     if (sandbox.effective.memory.via !== 'none')

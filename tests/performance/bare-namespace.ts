@@ -6,7 +6,8 @@ import { readFile } from 'node:fs/promises';
 /** An id that no account has: a limit of processes binds only a user that is not root. */
 const NOBODY = '64999';
 
-const UNSHARE = ['unshare', '--user', '--map-root-user', '--pid', '--fork', '--'] as const;
+/** What forks without end must not outlive a bench that is killed. */
+const UNSHARE = ['unshare', '--user', '--map-root-user', '--pid', '--fork', '--kill-child', '--'] as const;
 
 /** One running tree below a shell that is PID 1 of its namespace. */
 export class BareNamespace implements AsyncDisposable {
@@ -18,7 +19,17 @@ export class BareNamespace implements AsyncDisposable {
     this.#child = child;
     this.#exited = exited;
     this.#init = init;
+    process.once('exit', this.#kill);
   }
+
+  readonly #kill = (): void => {
+    try {
+      process.kill(this.#init, 'SIGKILL');
+    } catch (error) {
+      // It has ended already, which is what is wanted.
+      if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+    }
+  };
 
   /** Starts a command below PID 1, at most `cap` processes in all. */
   static async start(argv: readonly string[], cap: number): Promise<BareNamespace> {
@@ -41,15 +52,17 @@ export class BareNamespace implements AsyncDisposable {
   /** ms from the signal until `unshare`, which waits for its PID 1, has ended: the kernel lets PID 1 go last. */
   async end(): Promise<number> {
     const start = performance.now();
-    process.kill(this.#init, 'SIGKILL');
+    this.#kill();
     await this.#exited;
+    process.off('exit', this.#kill);
     return performance.now() - start;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    process.kill(this.#init, 'SIGKILL');
+    this.#kill();
     await this.#exited;
+    process.off('exit', this.#kill);
   }
 }
 

@@ -4,6 +4,7 @@
  * 2 for a wrong call. Composition root and only reader of the environment.
  */
 import { writeFile } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
 import { cacheDirectory } from '../../tools/demo/cache-directory.ts';
 import { Screen } from '../../tools/demo/screen.ts';
@@ -150,6 +151,10 @@ async function bench(choice: Choice, screen: Screen): Promise<boolean> {
 }
 
 const screen = new Screen(process.stdout, process.env['NO_COLOR']);
+// A bench that is ended ends what it has started: its trees fork without end.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(signal, () => process.exit(128 + constants.signals[signal]));
+
 try {
   const choice = choose(process.argv.slice(2));
   if (choice.list)

@@ -182,11 +182,8 @@ describe('calls', () => {
     const script = scripted((peer, frame) => peer.send('error', frame.request, sampleError(number, 'execve', 2)));
     await using runner = await FakeRunner.start(script);
     const error = await failureOf((await runner.client()).exec(1n, { argv: ['tool', 'x'], cwd: '/work' }));
-    expect(error).toMatchObject({
-      code,
-      message: expect.stringMatching(message),
-      details: { step: 'execve', errno: 2 },
-    });
+    expect(error).toMatchObject({ code, details: { step: 'execve', errno: 2 } });
+    expect(error.message).toMatch(message);
   });
 
   it('close a sandbox that is unknown', async () => {
