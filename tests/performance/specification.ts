@@ -23,12 +23,24 @@ wait for; what it isolates is in the sandbox's own \`effective\` record.
 - A *stretch* is what we aim for and do not promise.
 `;
 
-/** The whole page. Throws TypeError where a row was not measured, or the run was a try. */
+/** The whole page. Throws TypeError where the run was a try. */
 export function specification(document: BenchDocument): string {
   const facts = document.circumstances;
   if (facts.rounds < 5 || facts.scale < 1) throw new TypeError('a specification needs at least five full rounds');
   const lines = document.rows.flatMap((row) => {
-    if (row.state !== 'measured') throw new TypeError(`${row.name} was not measured: ${row.reason}`);
+    // A promise without a number stays on the page, and says so.
+    if (row.state !== 'measured')
+      return [
+        cells([
+          `${row.what} (\`${row.name}\`)`,
+          row.baseline,
+          '',
+          '',
+          `not measured: ${row.reason.split('\n')[0] ?? ''}`,
+          '',
+          `\`${row.source}\``,
+        ]),
+      ];
     return row.comparisons.map((comparison) =>
       cells([
         `${row.what} (\`${row.name}\`), ${comparison.metric.name}`,
