@@ -12,6 +12,8 @@ use boxkite_system::sys::{self, Errno};
 use boxkite_system::wipe::wipe;
 use boxkite_wire::frames::{Code, Failure, MAX_ARGUMENTS, Reader, Strings, stdin};
 
+/// How often PID 1 looks, 1 ms apart, before it takes what it sees for left.
+const LOOKS: u32 = 4;
 /// The longest order that travels in a message; longer strings come in a memory file.
 pub const INLINE_ORDER: usize = 32 << 10;
 
@@ -225,13 +227,21 @@ impl Init {
         Ok(())
     }
 
+    /// The kernel lets go of some sockets (netlink's) a moment after their process, so a look may have to be repeated.
+    fn is_untouched(&self, earlier: u32) -> bool {
+        if earlier > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        look() == self.untouched
+    }
+
     fn ended(&mut self, status: i32) -> Result<(), Broken> {
         // SAFETY: reaches all of this pid namespace but PID 1 itself. A fork under way ends too: the kernel lets no
         // process with a fatal signal finish one.
         unsafe { libc::kill(-1, libc::SIGKILL) };
         while reap(0).is_some() {}
         let before = self.running.take().map_or(0, |running| running.cpu_before);
-        let clean = self.untouched.is_some() && look() == self.untouched;
+        let clean = self.untouched.is_some() && (0..LOOKS).any(|earlier| self.is_untouched(earlier));
         let cpu = children_cpu_us().saturating_sub(before).to_le_bytes();
         self.send(&[&[report::EXITED][..], &status.to_le_bytes(), &cpu, &[u8::from(clean)]].concat(), &[])
     }
