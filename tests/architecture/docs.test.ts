@@ -3,6 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import { errorRegistry } from '@boxkite/protocol';
 import { describe, expect, test } from 'vitest';
 import { errorReference } from '../../tools/docs/error-reference.ts';
+import { openApiReference, sidecarReference } from '../../tools/docs/openapi.ts';
 import { projectFiles, read, root } from './project-files.ts';
 
 const required = [
@@ -83,6 +84,20 @@ describe.each(pages)('%s', (path) => {
 
 test('the page of errors is what the registry says', () => {
   expect(read('docs/reference/errors.md')).toBe(errorReference(errorRegistry));
+});
+
+test('the OpenAPI document is what the routes of the server say; otherwise run make docs', async () => {
+  const text = await openApiReference();
+  const { paths } = JSON.parse(text) as { readonly paths: object };
+  expect(Object.keys(paths).length).toBeGreaterThan(20);
+  expect(read('docs/reference/openapi.json')).toBe(text);
+});
+
+test('the OpenAPI document of the sidecar is what its routes say; otherwise run make docs', async () => {
+  const text = await sidecarReference();
+  const { paths } = JSON.parse(text) as { readonly paths: object };
+  expect(Object.keys(paths)).toEqual(expect.arrayContaining(['/health', '/exec', '/configure', '/execs/{eid}/attach']));
+  expect(read('docs/reference/sidecar/openapi.json')).toBe(text);
 });
 
 test.each(['SECURITY.md', 'SPECIFICATION.md'].filter((path) => pages.includes(path)))(

@@ -20,15 +20,29 @@ export const importTable: Readonly<Record<string, Rule>> = {
   policy: { packages: ['@boxkite/protocol'] },
   'runner-client': { packages: ['@boxkite/protocol'] },
   storage: { packages: ['@boxkite/protocol'] },
-  sidecar: { packages: ['@boxkite/protocol', '@boxkite/policy', '@boxkite/storage', '@boxkite/runner-client'] },
+  kit: { packages: ['@boxkite/protocol'] },
+  sidecar: {
+    packages: ['@boxkite/protocol', '@boxkite/policy', '@boxkite/storage', '@boxkite/runner-client', '@boxkite/kit'],
+    entries: { 'src/openapi.ts': ['@boxkite/kit/openapi'] },
+  },
   manager: { packages: ['@boxkite/protocol', '@boxkite/policy'] },
   local: {
-    packages: ['@boxkite/protocol', '@boxkite/manager', '@boxkite/runner-client', '@boxkite/sidecar/app'],
+    packages: [
+      '@boxkite/protocol',
+      '@boxkite/manager',
+      '@boxkite/runner-client',
+      '@boxkite/sidecar/app',
+      '@boxkite/sidecar/settings',
+    ],
+    entries: { 'src/sidecar/main.ts': ['@boxkite/kit'] },
   },
   kubernetes: { packages: ['@boxkite/protocol', '@boxkite/manager'] },
   server: {
-    packages: ['@boxkite/protocol', '@boxkite/policy', '@boxkite/manager'],
-    entries: { 'src/main.ts': ['@boxkite/local', '@boxkite/kubernetes', '@boxkite/storage'] },
+    packages: ['@boxkite/protocol', '@boxkite/policy', '@boxkite/manager', '@boxkite/kit'],
+    entries: {
+      'src/openapi.ts': ['@boxkite/kit/openapi'],
+      'src/main.ts': ['@boxkite/local/daemon', '@boxkite/local/serve', '@boxkite/kubernetes', '@boxkite/storage'],
+    },
   },
   sdk: {
     packages: ['@boxkite/protocol'],
@@ -37,8 +51,15 @@ export const importTable: Readonly<Record<string, Rule>> = {
     neutral: true,
   },
   cli: {
-    packages: ['boxkite', '@boxkite/protocol'],
-    lazy: ['boxkite/local', '@boxkite/server', '@boxkite/local', '@boxkite/sidecar', '@boxkite/policy'],
+    packages: ['boxkite', 'boxkite/discovery', '@boxkite/protocol'],
+    lazy: [
+      'boxkite/local',
+      '@boxkite/server',
+      '@boxkite/local',
+      '@boxkite/local/serve',
+      '@boxkite/sidecar',
+      '@boxkite/policy',
+    ],
   },
   testing: { packages: ['*'], testOnly: true },
 };

@@ -27,6 +27,7 @@ export function read(path: string): string {
 
 /** A test in any language, or data and helpers of tests: outside the budgets. */
 export function isTest(path: string): boolean {
+  if (path.startsWith('packages/testing/src/contract/')) return true;
   return /(^|\/)(tests?|fixtures)\//.test(path) || /(\.test\.ts|\/tests\.rs)$/.test(path);
 }
 

@@ -3,11 +3,13 @@ import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { startDaemon, type TestDaemon } from '@boxkite/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const EXAMPLES = join(import.meta.dirname, '..', '..', 'examples');
 
 const EXPECTED: Readonly<Record<string, readonly string[]>> = {
+  'background.ts': ['step 1', 'step 2', 'step 3', 'it ended with exit status 0', 'listed as: example'],
   'hello.ts': ['exit status 0, it says: done', 'it wrote: hello world', 'network: none, uid: 1001'],
   'stream.ts': [
     'step 1',
@@ -27,8 +29,29 @@ test('each example is expected to say something', () => {
   ).toEqual(Object.keys(EXPECTED).sort());
 });
 
-test.each(Object.entries(EXPECTED))('%s', async (name, lines) => {
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(EXAMPLES, name)], { timeout: 30_000 });
-  expect(stdout.trim().split('\n')).toEqual(lines);
-  expect(stderr).toBe('');
+/** Those that need a daemon; all others run with a private runner too. */
+const LASTING = ['background.ts'];
+
+let daemon: TestDaemon;
+
+beforeAll(async () => {
+  daemon = await startDaemon();
+});
+afterAll(async () => {
+  await daemon[Symbol.asyncDispose]();
+});
+
+describe.each(['private', 'daemon'] as const)('%s', (way) => {
+  const names = Object.keys(EXPECTED).filter((name) => way === 'daemon' || !LASTING.includes(name));
+
+  test.each(names)('%s', async (name) => {
+    const { BOXKITE_URL: _url, ...rest } = process.env;
+    const env = way === 'daemon' ? { ...rest, BOXKITE_URL: daemon.url } : rest;
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(EXAMPLES, name)], {
+      timeout: 30_000,
+      env,
+    });
+    expect(stdout.trim().split('\n')).toEqual(EXPECTED[name]);
+    expect(stderr).toBe('');
+  });
 });

@@ -42,8 +42,12 @@ describe(`files, ${lane}`, () => {
     const { stdout } = await sh(sandbox, 'sha256sum a/b/c.bin; stat -c "%u %g %a" a/b/c.bin');
     expect(stdout).toContain(createHash('sha256').update(bytes).digest('hex'));
     expect(stdout).toMatch(/^1001 1001 644$/m);
-    await sh(sandbox, 'echo from-command > made');
-    expect((await read('/workspace/made')).toString()).toBe('from-command\n');
+    expect((await sh(sandbox, 'stat -c "%u %g" a a/b; touch a/b/beside')).stdout).toBe('1001 1001\n1001 1001\n');
+    await sh(sandbox, 'umask 077; mkdir -p own/deep; echo from-command > own/deep/closed');
+    expect((await read('own/deep/closed')).toString()).toBe('from-command\n');
+    await sandbox.files.write('own/deep/closed', Buffer.from('over'));
+    await sandbox.files.write('own/deep/in/it', Buffer.from('nested'));
+    expect((await sh(sandbox, 'cat own/deep/closed own/deep/in/it')).stdout).toBe('overnested');
   });
 
   it('streams 64 MiB each way, with flat windows', async () => {

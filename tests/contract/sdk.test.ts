@@ -1,19 +1,28 @@
-/** The SDK over real sandboxes of this process. */
+/** The same calls of the SDK over private runners of this process and over a daemon: which of them is configuration alone. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { eventually, lane, processes } from '@boxkite/testing';
-import { BoxkiteError, CommandFailedError, Sandbox } from 'boxkite';
+import { eventually, lane, processes, startDaemon, type TestDaemon } from '@boxkite/testing';
+import { BoxkiteFailure, CommandFailedError, Sandbox, type SandboxOptions } from 'boxkite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-describe(`SDK, ${lane}`, () => {
+describe.each(['private', 'daemon'] as const)(`SDK, ${lane}, %s`, (way) => {
+  let daemon: TestDaemon | undefined;
+  let where: SandboxOptions = { daemon: false };
   let sandbox: Sandbox;
 
+  const create = (options: SandboxOptions = {}): Promise<Sandbox> => Sandbox.create({ ...where, ...options });
+
   beforeAll(async () => {
-    sandbox = await Sandbox.create({ workspace_mb: 64 });
+    if (way === 'daemon') {
+      daemon = await startDaemon();
+      where = { url: daemon.url };
+    }
+    sandbox = await create({ workspace_mb: 64 });
   });
   afterAll(async () => {
     await sandbox.destroy();
+    await daemon?.[Symbol.asyncDispose]();
   });
 
   describe('exec', () => {
@@ -259,7 +268,7 @@ describe(`SDK, ${lane}`, () => {
       ['a\0b', 'invalid_request'],
     ])('reading %j fails with %s', async (path, code) => {
       const error = await sandbox.files.read(path).catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(BoxkiteError);
+      expect(error).toBeInstanceOf(BoxkiteFailure);
       expect(error).toMatchObject({ code });
     });
 
@@ -302,14 +311,14 @@ describe(`SDK, ${lane}`, () => {
 
   describe('life of a sandbox', () => {
     it('keeps sandboxes apart', async () => {
-      await using other = await Sandbox.create();
+      await using other = await create();
       await sandbox.files.write('mine', 'secret');
       expect(await other.files.exists('mine')).toBe(false);
       expect(other.id).not.toBe(sandbox.id);
     });
 
     it('refuses everything after destroy, which may be called again', async () => {
-      const gone = await Sandbox.create();
+      const gone = await create();
       await gone.files.write('x', 'x');
       const running = gone.stream('sleep 60');
       await running.started;
@@ -326,29 +335,30 @@ describe(`SDK, ${lane}`, () => {
       [{ copy: '/nonexistent' }, 'copy'],
       [{ memory_mb: -1 }, 'memory_mb'],
     ])('refuses %j by name', async (options, field) => {
-      await expect(Sandbox.create(options)).rejects.toMatchObject({ code: 'invalid_request', details: { field } });
+      await expect(create(options)).rejects.toMatchObject({ code: 'invalid_request', details: { field } });
     });
 
     it('is not made after an abort', async () => {
-      await expect(Sandbox.create({ signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'aborted' });
+      await expect(create({ signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'aborted' });
     });
 
-    it('lets its program end by itself, without destroy, and leaves nothing of it', async () => {
-      const child = spawn(process.execPath, [join(import.meta.dirname, 'support', 'forgetful.ts')], {
-        stdio: ['ignore', 'pipe', 'inherit'],
+    if (way === 'private')
+      it('lets its program end by itself, without destroy, and leaves nothing of it', async () => {
+        const child = spawn(process.execPath, [join(import.meta.dirname, 'support', 'forgetful.ts')], {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        });
+        child.stdout.setEncoding('utf8');
+        const printed: readonly unknown[] = await once(child.stdout, 'data');
+        const ended: readonly unknown[] = await once(child, 'exit');
+        expect(ended[0]).toBe(0);
+        const runner = Number(printed[0]);
+        expect(runner).toBeGreaterThan(1);
+        const alive = (): boolean => processes().some(({ pid, state }) => pid === runner && state !== 'Z');
+        await eventually(
+          () => !alive(),
+          5000,
+          () => `the runner ${runner} is alive`,
+        );
       });
-      child.stdout.setEncoding('utf8');
-      const printed: readonly unknown[] = await once(child.stdout, 'data');
-      const ended: readonly unknown[] = await once(child, 'exit');
-      expect(ended[0]).toBe(0);
-      const runner = Number(printed[0]);
-      expect(runner).toBeGreaterThan(1);
-      const alive = (): boolean => processes().some(({ pid, state }) => pid === runner && state !== 'Z');
-      await eventually(
-        () => !alive(),
-        5000,
-        () => `the runner ${runner} is alive`,
-      );
-    });
   });
 });

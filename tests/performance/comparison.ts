@@ -1,7 +1,7 @@
 /** How a measured side is set against its baseline, and what counts as a broken promise; pure. */
 import { median } from '../../tools/demo/statistics.ts';
 
-export type Unit = 'ms' | 's' | 'MB/s' | 'per s' | 'MB';
+export type Unit = 'ms' | 's' | 'MB/s' | 'per s' | 'MB' | 'KB' | 'times';
 
 /** One number of a row, and what is promised of it. */
 export interface Metric {

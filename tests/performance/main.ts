@@ -1,5 +1,5 @@
 /**
- * `make bench`: every promised number of one program, each beside its baseline in the same run.
+ * `make bench`: every promised number of one program, of the daemon and of the sidecar, each beside its baseline in the same run.
  * `--row NAME` (repeatable), `--rounds N`, `--scale X`, `--json FILE`, `--list`. Exit status 1 where a promise is broken or a row failed,
  * 2 for a wrong call. Composition root and only reader of the environment.
  */
@@ -12,13 +12,23 @@ import { readOnlyRow } from './bench-document.ts';
 import { benchAsOrdinaryUser } from './ordinary-user.ts';
 import { circumstances, type RowResult, showCircumstances, showRow } from './report.ts';
 import { type Effort, MissingPrerequisite, type Row } from './row.ts';
+import { daemonExec, daemonInFlight, daemonLife } from './rows/daemon.ts';
+import { daemonMany } from './rows/daemon-many.ts';
+import { daemonRestart } from './rows/daemon-restart.ts';
+import { daemonCuts, daemonFiles, daemonOutput } from './rows/daemon-transfer.ts';
 import { deadlines } from './rows/deadline.ts';
 import { execRow, execsInFlight } from './rows/exec.ts';
 import { bigFiles, smallRead } from './rows/files.ts';
 import { life, runCommand } from './rows/life.ts';
 import { outputMemory } from './rows/memory.ts';
 import { output, outputRedacted } from './rows/output.ts';
+import { policyCommands, policyRedaction } from './rows/policy.ts';
+import { policyKernel } from './rows/policy-kernel.ts';
 import { programs } from './rows/programs.ts';
+import { sidecarExec, sidecarInFlight } from './rows/sidecar.ts';
+import { sidecarCreate, sidecarGrep, sidecarLs, sidecarView } from './rows/sidecar-files.ts';
+import { sidecarInterpreter } from './rows/sidecar-interpreter.ts';
+import { sidecarHealth, sidecarMemory, sidecarTls } from './rows/sidecar-load.ts';
 
 interface Choice {
   readonly rows: readonly Row[];
@@ -46,6 +56,27 @@ const SHARED: readonly Row[] = [
   bigFiles,
   smallRead,
   ...deadlines,
+  daemonExec,
+  daemonInFlight,
+  daemonLife,
+  daemonFiles,
+  daemonOutput,
+  daemonCuts,
+  daemonRestart,
+  daemonMany,
+  sidecarExec,
+  sidecarInFlight,
+  sidecarView,
+  sidecarCreate,
+  sidecarLs,
+  sidecarGrep,
+  sidecarInterpreter,
+  sidecarHealth,
+  sidecarTls,
+  sidecarMemory,
+  policyCommands,
+  policyRedaction,
+  policyKernel,
 ];
 
 function choose(argv: readonly string[]): Choice {

@@ -1,6 +1,9 @@
 /** Random and mutated frames at the runner's socket: no crash, no hang, no leak, and a bystander that notices nothing. */
 import { once } from 'node:events';
+import { totalmem } from 'node:os';
+import { BoxkiteError } from '@boxkite/protocol';
 import {
+  closePayload,
   commitPayload,
   execPayload,
   frame,
@@ -9,54 +12,44 @@ import {
   HEADER,
   lane,
   openPayload,
+  programsPayload,
   resourcesOf,
   sh,
   sleep,
+  slowness,
   startRunner,
   type TestRunner,
   type TestSandbox,
   TYPE,
   u64,
+  within,
 } from '@boxkite/testing';
 import { describe, expect, it } from 'vitest';
+import { Random } from './support/random.ts';
 
-const FRAMES = 20_000;
+const FRAMES = Math.ceil(20_000 / slowness);
 const PER_CONNECTION = 20;
 const PARALLEL = 8;
 /** Longest wait for a connection to answer or to end. */
-const HANG_MS = 10_000;
-
-/** Repeatable random numbers (mulberry32), so that a failure names the seed that shows it again. */
-class Random {
-  #state: number;
-
-  constructor(seed: number) {
-    this.#state = seed;
-  }
-
-  below(limit: number): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let value = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value;
-    return ((value ^ (value >>> 14)) >>> 0) % limit;
-  }
-
-  pick<T>(values: readonly T[]): T {
-    const value = values[this.below(values.length)];
-    if (value === undefined) throw new RangeError('nothing to pick from');
-    return value;
-  }
-
-  bytes(length: number): Buffer {
-    return Buffer.from(Array.from({ length }, () => this.below(256)));
-  }
-}
+const HANG_MS = within(10_000);
 
 /** Frames that keep to the protocol, as the ground for mutations; `prey` is a sandbox that may come to harm. */
 function wellFormed(random: Random, prey: bigint): Buffer {
   const exec = BigInt(random.below(2000));
   const request = random.below(1 << 16) + 1;
-  switch (random.below(10)) {
+  switch (random.below(11)) {
+    case 9: {
+      const names = random.pick([
+        null,
+        [],
+        ['ls'],
+        ['/tmp/x', 'a'],
+        ['x'.repeat(5000)],
+        Array(900).fill('y'),
+        ['../x'],
+      ]);
+      return frame(TYPE.programs, request, programsPayload(random.pick([prey, prey, 1n << 50n]), names));
+    }
     case 0:
       return frame(
         TYPE.open,
@@ -82,7 +75,7 @@ function wellFormed(random: Random, prey: bigint): Buffer {
     case 5:
       return frame(TYPE.file, request, Buffer.concat([u64(prey), Buffer.from([random.below(3)])]));
     case 6:
-      return frame(TYPE.list, request);
+      return frame(TYPE.list, request, Buffer.from([random.below(3)]));
     case 7:
       return frame(TYPE.probe, request);
     case 8:
@@ -92,7 +85,13 @@ function wellFormed(random: Random, prey: bigint): Buffer {
         commitPayload(exec, BigInt(random.below(100_000)), BigInt(random.below(1000)), random.below(2) === 1),
       );
     default:
-      return frame(TYPE.close, request, u64(BigInt(random.below(1 << 30)) + (1n << 40n)));
+      return frame(
+        TYPE.close,
+        request,
+        random.below(4) === 0
+          ? closePayload(0n, random.below(2) === 1, random.bytes(16))
+          : closePayload(BigInt(random.below(1 << 30)) + (1n << 40n), random.below(2) === 1),
+      );
   }
 }
 
@@ -160,8 +159,23 @@ async function batch(runner: TestRunner, parts: readonly Buffer[]): Promise<numb
   return answers;
 }
 
+/** A list that the frames may have left in force: its maker would count as growth. */
+async function releaseList(runner: TestRunner, sandbox: TestSandbox): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      await runner.client.setPrograms(sandbox.number, null);
+      return;
+    } catch (error) {
+      if (!(error instanceof BoxkiteError)) throw error;
+      if (error.code === 'not_found') return;
+      if (error.code !== 'conflict' || tries > 100) throw error;
+      await sleep(100);
+    }
+  }
+}
+
 describe(`fuzz, ${lane}`, () => {
-  it(`takes ${FRAMES} hostile frames`, async () => {
+  it(`takes ${FRAMES} hostile frames`, { timeout: within(180_000) }, async () => {
     const seed = Number(process.env['BOXKITE_FUZZ_SEED'] ?? Date.now() % 2 ** 31);
     const random = new Random(seed);
     await using runner = await startRunner({ idleSeconds: 1 });
@@ -195,6 +209,7 @@ describe(`fuzz, ${lane}`, () => {
     expect(answers).toBeGreaterThan(100);
     await works('at the end');
     await releaseRecords(runner);
+    await releaseList(runner, prey);
     let grown: readonly string[] = ['not looked yet'];
     for (let tries = 0; tries < 160 && grown.length > 0; tries += 1) {
       await sleep(100);
@@ -202,13 +217,40 @@ describe(`fuzz, ${lane}`, () => {
     }
     expect(grown, `seed ${seed}`).toEqual([]);
     expect(runner.complaints).toEqual([]);
-  }, 180_000);
+  });
+
+  it('answers a broken frame and closes, though the client waits and says nothing more', async () => {
+    await using runner = await startRunner();
+    for (const broken of [
+      frame(TYPE.open, 5, openPayload({ flags: 0xff })),
+      frame(TYPE.list, 5, Buffer.alloc(9)),
+      frame(TYPE.close, 5),
+      frame(TYPE.probe, 0),
+    ]) {
+      const socket = await runner.connect();
+      socket.on('error', () => undefined);
+      socket.write(broken);
+      const timer = setTimeout(() => socket.destroy(new Error('no answer')), HANG_MS);
+      const types: number[] = [];
+      for await (const one of frames(socket)) types.push(one.type);
+      clearTimeout(timer);
+      expect(types).toEqual([TYPE.error]);
+    }
+  });
+
+  it('gives no sandbox more memory than the machine has', async () => {
+    await using runner = await startRunner();
+    const beyond = (totalmem() / 2 ** 20) * 2;
+    for (const spec of [{ memoryMb: beyond }, { workspaceMb: beyond }])
+      await expect(runner.create(spec)).rejects.toMatchObject({ code: 'invalid_request' });
+    await using _ = await runner.create({ memoryMb: Math.floor(totalmem() / 2 ** 20) });
+  });
 
   it('holds out against clients that send slowly, nothing, or read nothing', async () => {
     await using runner = await startRunner();
     await using sandbox = await runner.create();
     const silent = await Promise.all(Array.from({ length: 200 }, () => runner.connect()));
-    const half = frame(TYPE.list, 1).subarray(0, 7);
+    const half = frame(TYPE.list, 1, Buffer.alloc(1)).subarray(0, 7);
     for (const socket of silent) socket.on('error', () => undefined).write(half);
     const deaf = await runner.connect();
     deaf.on('error', () => undefined).pause();
@@ -217,7 +259,7 @@ describe(`fuzz, ${lane}`, () => {
     expect((await sh(sandbox, 'echo works')).stdout).toBe('works\n');
     for (const socket of [...silent, deaf]) socket.destroy();
     const last = await runner.connect();
-    last.write(frame(TYPE.list, 1));
+    last.write(frame(TYPE.list, 1, Buffer.alloc(1)));
     await once(last, 'data');
     last.destroy();
   });

@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import {
+  boxkiteCommand,
+  insideSource,
   lane,
   PROBE_MODE,
   passwdEntry,
@@ -10,9 +13,11 @@ import {
   startRunner,
   type TestRunner,
   type TestSandbox,
+  within,
 } from '@boxkite/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { observe, postureViolations } from './support/posture.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type Observed, observe, postureViolations } from './support/posture.ts';
+import { sessionOf } from './support/session.ts';
 
 describe(`posture, ${lane}`, () => {
   let runner: TestRunner;
@@ -37,6 +42,28 @@ describe(`posture, ${lane}`, () => {
     expect(postureViolations(await observe(sandbox), sandbox.effective, lane)).toEqual([]);
   });
 
+  it('lets no core be written, whatever the caller has bounded himself', async () => {
+    const show = 'import resource as r; print(r.getrlimit(r.RLIMIT_CORE), r.getrlimit(r.RLIMIT_NOFILE))';
+    const words = [...boxkiteCommand(), 'run', '--private', '--', 'python3', '-c', show];
+    const { code, stdout, stderr } = await new Promise<{ code: number | null; stdout: string; stderr: string }>(
+      (resolve) => {
+        const bounded = ['-c', 'ulimit -c 0; ulimit -n 4000; exec "$@"', 'sh', ...words];
+        const child = execFile('sh', bounded, { timeout: within(60_000) }, (_error, stdout, stderr) => {
+          resolve({ code: child.exitCode, stdout, stderr });
+        });
+      },
+    );
+    // CAP_SYS_RESOURCE raises what the caller has bounded. A core_pattern that is a program ignores a limit of 0.
+    const own = /^CapEff:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
+    const mayRaise = ((BigInt(`0x${own}`) >> 24n) & 1n) === 1n;
+    const isIgnored = /^[|@]/.test(readFileSync('/proc/sys/kernel/core_pattern', 'utf8'));
+    if (isIgnored && !mayRaise) {
+      expect([code === 0, stderr]).toEqual([false, expect.stringContaining('core size limit')]);
+    } else {
+      expect([code, stdout], stderr).toEqual([0, `${mayRaise ? '(1, 1)' : '(0, 0)'} (1024, 4000)\n`]);
+    }
+  });
+
   // Only root may look at the descriptors of processes that are not dumpable: elsewhere there is no test to skip.
   it.each(lane === 'root' ? ['PID 1 or a file agent'] : [])('has no descriptor of the host in %s', async () => {
     await sh(sandbox, 'true');
@@ -56,13 +83,64 @@ describe(`posture, ${lane}`, () => {
   });
 
   it('is the same in a kept envelope and in a fresh one', async () => {
-    await sh(sandbox, 'true');
-    expect(postureViolations(await observe(sandbox), sandbox.effective, lane)).toEqual([]);
+    // A sandbox in which nothing has run, so that its first envelope is the one that `effective` describes.
+    await using kept = await runner.create();
+    await sh(kept, 'true');
+    expect(postureViolations(await observe(kept), kept.effective, lane)).toEqual([]);
     await using fresh = await runner.create({ fresh: true });
     const handle = await fresh.exec({ argv: ['/bin/true'] });
     expect(handle.effective.namespaces.pid).toBeGreaterThan(0);
     const seen = await observe(fresh);
     expect(postureViolations(seen, { ...fresh.effective, namespaces: namespacesOf(seen) }, lane)).toEqual([]);
+  });
+
+  it('is the same with a terminal, which is its three descriptors', async () => {
+    await using other = await runner.create();
+    const seen = await observe({ exec: (request) => other.exec({ ...request, tty: { columns: 80, rows: 24 } }) });
+    const terminal = '/dev/pts/0';
+    expect(seen.descriptors).toEqual({ '0': terminal, '1': terminal, '2': terminal });
+    const { [terminal]: device, ...devices } = seen.devices;
+    expect(device).toMatch(/^char 136:/);
+    const descriptors = { '0': '/dev/null', '1': 'pipe:', '2': 'pipe:' };
+    expect(postureViolations({ ...seen, devices, descriptors }, other.effective, lane)).toEqual([]);
+  });
+
+  it('is the same in an interpreter, which has the one descriptor more that it declares', async () => {
+    await using other = await runner.create();
+    const session = await sessionOf(runner, other);
+    const { interpreter } = session.services;
+    const { stdout, error } = await interpreter.run({ code: insideSource('posture.py'), timeoutSeconds: 60 });
+    expect(error).toBeNull();
+    const seen = JSON.parse(stdout) as Observed;
+    const { effective } = await interpreter.status();
+    expect(effective?.descriptors).toEqual([0, 1, 2, 3]);
+    const { '3': channel, ...descriptors } = seen.descriptors;
+    expect(channel).toMatch(/^socket:/);
+    if (effective === null) throw new Error('it does not run');
+    expect(postureViolations({ ...seen, descriptors }, { ...effective, descriptors: [0, 1, 2] }, lane)).toEqual([]);
+    await session.close();
+  });
+
+  it('is the same in a background process, whose descriptors are one pipe in and one out', async () => {
+    await using other = await runner.create();
+    const session = await sessionOf(runner, other);
+    const { processes } = session.services;
+    // The shell itself exports where it is.
+    const spec = { command: 'unset PWD; exec python3 -', description: null, maxRuntimeSeconds: 60 };
+    const { process_id, exec_id } = await processes.start(spec);
+    await processes.write(process_id, Buffer.from(insideSource('posture.py')));
+    await processes.closeInput(process_id);
+    await vi.waitFor(() => expect(processes.get(process_id).status).toBe('exited'), within(60_000));
+    const seen = JSON.parse((await processes.output(process_id, 0)).stdout_chunk) as Observed;
+    const { '0': input, '1': output, '2': errors, ...more } = seen.descriptors;
+    expect(input).toMatch(/^pipe:/);
+    expect(output).toMatch(/^pipe:/);
+    expect([errors, more]).toEqual([output, {}]);
+    const { record } = await session.execs.get(exec_id);
+    if (record === null) throw new Error('it has not ended');
+    const descriptors = { '0': '/dev/null', '1': 'pipe:', '2': 'pipe:' };
+    expect(postureViolations({ ...seen, descriptors }, record.effective, lane)).toEqual([]);
+    await session.close();
   });
 
   it('answers with the effective posture of the very exec', async () => {

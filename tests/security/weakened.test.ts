@@ -157,27 +157,37 @@ describe(`weakened twin, ${lane}`, () => {
 });
 
 describe('the shipped runner', () => {
-  it.each(['mounts', 'user', 'proc', 'net', 'pids', 'memory', 'seccomp', 'landlock', 'caps', 'no_new_privs', ''])(
-    'refuses --weaken %s',
-    (layer) => {
-      const place = makePlace(false);
-      try {
-        for (const flag of [['--weaken', layer], [`--weaken=${layer}`]]) {
-          const ended = spawnSync(place.runner, [...runnerArguments(place.directory, place.agent, {}), ...flag], {
-            stdio: ['ignore', 'pipe', 'pipe', 'ignore'],
-            encoding: 'utf8',
-            timeout: 10_000,
-            env: { PATH: RUNNER_PATH },
-          });
-          expect(ended.signal).toBeNull();
-          expect(ended.status).toBeGreaterThan(0);
-          expect(ended.stderr).toMatch(/^boxkite-runner: /);
-        }
-      } finally {
-        rmSync(place.base, { recursive: true, force: true });
+  it.each([
+    'mounts',
+    'user',
+    'proc',
+    'net',
+    'pids',
+    'memory',
+    'seccomp',
+    'landlock',
+    'caps',
+    'no_new_privs',
+    'programs',
+    '',
+  ])('refuses --weaken %s', (layer) => {
+    const place = makePlace(false);
+    try {
+      for (const flag of [['--weaken', layer], [`--weaken=${layer}`]]) {
+        const ended = spawnSync(place.runner, [...runnerArguments(place.directory, place.agent, {}), ...flag], {
+          stdio: ['ignore', 'pipe', 'pipe', 'ignore'],
+          encoding: 'utf8',
+          timeout: 10_000,
+          env: { PATH: RUNNER_PATH },
+        });
+        expect(ended.signal).toBeNull();
+        expect(ended.status).toBeGreaterThan(0);
+        expect(ended.stderr).toMatch(/^boxkite-runner: /);
       }
-    },
-  );
+    } finally {
+      rmSync(place.base, { recursive: true, force: true });
+    }
+  });
 
   it('has no code that leaves a layer out', () => {
     expect(readFileSync(nativeProgram('runner-weakened')).includes('--weaken')).toBe(true);

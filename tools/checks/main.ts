@@ -32,7 +32,7 @@ const node: readonly Step[] = [
 ];
 
 const clippy = ['clippy', '--locked', '--target', target, '--all-targets'];
-const weakened = ['-p', 'boxkite-envelope', '-p', 'boxkite-runner', '--features', 'boxkite-runner/weakened'];
+const weakened = ['-p', 'boxkite-envelope', '-p', 'boxkite-program', '--features', 'boxkite-program/weakened'];
 const rust: readonly Step[] = [
   { name: 'licences', cwd: root, command: ['node', join('tools', 'checks', 'licences.ts')] },
   { name: 'rustfmt', cwd: native, command: ['cargo', 'fmt', '--all', '--check'] },

@@ -20,9 +20,14 @@ export function exitStatusOf(error: unknown): number {
     case 'command_not_found':
       return EXIT.notFound;
     case 'not_executable':
+    case 'command_not_allowed':
       return EXIT.notExecutable;
     case 'internal':
     case 'runner_lost':
+    case 'daemon_unreachable':
+    case 'connection_lost':
+    case 'state_unavailable':
+    case 'io_error':
       return EXIT.fault;
     default:
       return EXIT.refused;

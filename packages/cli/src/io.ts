@@ -10,6 +10,8 @@ export interface CommandIo {
   readonly terminal: boolean;
   /** Descriptor 0 has nothing to give, such as `/dev/null`. */
   readonly stdinEmpty: boolean;
+  /** Whether a descriptor of this process is a terminal. */
+  isTerminal(descriptor: 0 | 1 | 2): boolean;
   /** Size of the terminal on standard output. */
   terminalSize(): { readonly columns: number; readonly rows: number };
   /** Turns raw mode of the terminal on standard input on or off. */

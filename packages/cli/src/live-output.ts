@@ -1,13 +1,24 @@
 /** Passes a command's output on as it comes. A reader that is slow makes the command wait; one that is gone ends it. */
 
 import type { Writable } from 'node:stream';
-import type { ExecHandle, ExecRecord } from '@boxkite/protocol';
-import { BoxkiteError } from '@boxkite/protocol';
+import type { ExecEvent, ExecRecord, OutputStream } from '@boxkite/protocol';
 
 /** Where the output goes; each stream is made when its first byte comes. */
 export interface OutputTargets {
   stdout(): Writable;
   stderr(): Writable;
+}
+
+/** What happens beside the output. */
+export interface OutputEvents {
+  /** The reader of standard output is gone; called once. */
+  brokenPipe(): void;
+  /** The command has ended, before its reader has all. */
+  ended(): void;
+  /** Bytes of a stream are missing here. */
+  gap(stream: OutputStream, from: number, to: number): void;
+  /** Standard output before it is passed on. */
+  stdout?(data: Uint8Array): void;
 }
 
 /** One stream of output of this process. */
@@ -66,15 +77,16 @@ class Target {
 export class LiveOutput {
   readonly #stdout: Target;
   readonly #stderr: Target;
+  readonly #events: OutputEvents;
   #brokenPipe = false;
 
-  /** `onBrokenPipe` is called once, when the reader of standard output is gone. */
-  constructor(targets: OutputTargets, onBrokenPipe: () => void) {
+  constructor(targets: OutputTargets, events: OutputEvents) {
+    this.#events = events;
     this.#stdout = new Target(
       () => targets.stdout(),
       () => {
         this.#brokenPipe = true;
-        onBrokenPipe();
+        events.brokenPipe();
       },
     );
     // Without a reader of its messages a command goes on, as it does in a shell that ignores SIGPIPE.
@@ -88,17 +100,30 @@ export class LiveOutput {
     return this.#brokenPipe;
   }
 
-  /** Passes everything on up to the end. `onEnded` is called when the command has ended, before its reader has all. Errors: `runner_lost`. */
-  async pass(handle: ExecHandle, onEnded: () => void): Promise<ExecRecord> {
-    for await (const event of handle) {
-      if (event.type === 'output') await (event.stream === 'stdout' ? this.#stdout : this.#stderr).write(event.data);
-      else if (event.type === 'ended') {
-        onEnded();
-        await Promise.all([this.#stdout.flush(), this.#stderr.flush()]);
-        return event.record;
+  /** Passes everything on. Returns the record, or `null` where the output ends without one. */
+  async pass(events: AsyncIterable<ExecEvent>): Promise<ExecRecord | null> {
+    let record: ExecRecord | null = null;
+    for await (const event of events) {
+      if (event.type === 'output') await this.#write(event.stream, event.data);
+      else if (event.type === 'gap') this.#gap(event.stream, event.from, event.to);
+      else {
+        record = event.record;
+        this.#events.ended();
       }
     }
-    throw new BoxkiteError('internal', 'the output of the command ended without its record');
+    await Promise.all([this.#stdout.flush(), this.#stderr.flush()]);
+    return record;
+  }
+
+  /** Without a reader of standard output nothing is missing from it. */
+  #gap(stream: OutputStream, from: number, to: number): void {
+    if (!this.#brokenPipe) this.#events.gap(stream, from, to);
+  }
+
+  #write(stream: OutputStream, data: Uint8Array): Promise<void> {
+    if (stream === 'stderr') return this.#stderr.write(data);
+    this.#events.stdout?.(data);
+    return this.#stdout.write(data);
   }
 
   /** Waits for readers no longer; what is not written yet is lost. */

@@ -56,6 +56,7 @@ export function processIo(env: Readonly<Record<string, string | undefined>>): Pr
     flush: () => outputs.flush(),
     terminal: isatty(0) && isatty(1),
     stdinEmpty: isNullDevice(),
+    isTerminal: (descriptor) => isatty(descriptor),
     terminalSize: () => {
       const { columns, rows } = process.stdout;
       // A terminal that was never told its size says 0.

@@ -1,12 +1,5 @@
 import { BoxkiteFailure } from '@boxkite/protocol';
-
-/** Control characters of a name that a caller or an agent chose must not reach the terminal. */
-function printable(text: string): string {
-  return text.replace(
-    /[\u0000-\u001f\u007f-\u009f]/g,
-    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
-}
+import { printable } from './text.ts';
 
 /** An error for people: one line of what is wrong with its code, one of what to do. No stack. */
 export function describeError(error: unknown): string {

@@ -16,6 +16,7 @@ function started(): {
     stdout: () => new PassThrough(),
     stderr: () => new PassThrough(),
     terminal: false,
+    isTerminal: () => false,
     stdinEmpty: true,
     terminalSize: () => ({ columns: 80, rows: 24 }),
     setRawMode: () => undefined,

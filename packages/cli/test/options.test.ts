@@ -2,8 +2,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BoxkiteError } from '@boxkite/protocol';
 import { expect, test } from 'vitest';
-import { parseRun, runHelp, runOptions } from '../src/run-options.ts';
+import { OptionValues } from '../src/option-values.ts';
+import { parseOptions } from '../src/options.ts';
+import type { RunRequest } from '../src/run-options.ts';
+import { runOptions, runRequest } from '../src/run-options.ts';
 import { VERSION } from '../src/version.ts';
+import { call, services } from './support/fake-io.ts';
+
+function parseRun(args: readonly string[]): RunRequest {
+  const parsed = parseOptions(runOptions, args, 'run');
+  return runRequest(new OptionValues(runOptions, parsed), parsed.rest);
+}
 
 test('everything of a run', () => {
   const words =
@@ -15,6 +24,7 @@ test('everything of a run', () => {
     env: { A: '1', B: 'x=y' },
     timeout_ms: 1500,
     json: true,
+    private: true,
   });
 });
 
@@ -55,17 +65,56 @@ test.each([
   ['--mem', '--memory'],
   ['--pid', '--pids'],
   ['--roots', '--rootfs'],
-  ['--timeuot', undefined],
+  ['--timeuot', '--timeout'],
+  ['--memroy', '--memory'],
+  ['--zzz', undefined],
 ])('a slip such as %s is answered with a guess: %s', (given, guess) => {
   const hint = guess === undefined ? 'See `boxkite run --help`.' : `Did you mean ${guess}?`;
   expect(() => parseRun([given, '5', '--', 'x'])).toThrow(expect.objectContaining({ hint }));
 });
 
-test('the help names every option and says that there is no network', () => {
-  expect(parseRun(['--help'])).toBeNull();
-  expect(parseRun(['-h'])).toBeNull();
-  for (const name of Object.keys(runOptions)) expect(runHelp()).toContain(`--${name}`);
-  expect(runHelp()).toContain('NO NETWORK');
+test('the help names every option and says that there is no network', async () => {
+  const { out } = await call(['run', '--help'], services(null));
+  for (const name of Object.keys(runOptions)) expect(out).toContain(`--${name}`);
+  expect(out).toContain('NO NETWORK');
+});
+
+test.each([
+  ['debian', false],
+  ['/srv/debian', true],
+  ['./debian', true],
+  ['..', true],
+])('a root file system %s is for a private runner: %s', (rootfs, expected) => {
+  expect(parseRun(['--rootfs', rootfs, '--', 'x']).private).toBe(expected);
+});
+
+const table = {
+  input: { value: null, short: 'i', help: '' },
+  tty: { value: null, short: 't', help: '' },
+  signal: { value: 'NAME', short: 's', help: '' },
+  env: { value: 'PAIR', help: '', repeatable: true },
+} as const;
+
+test.each([
+  [['-it', 'ID', 'ls', '-l'], 1, { input: ['true'], tty: ['true'] }, ['ID'], ['ls', '-l']],
+  [['ID', '-i', '--', 'ls'], 1, { input: ['true'] }, ['ID'], ['ls']],
+  [['-its', 'TERM', 'ID'], 2, { input: ['true'], tty: ['true'], signal: ['TERM'] }, ['ID'], []],
+  [['-sTERM', 'a', 'b', '-i'], 9, { signal: ['TERM'], input: ['true'] }, ['a', 'b'], []],
+  [['a', '-', '--', '-i'], 9, {}, ['a', '-'], ['-i']],
+  [['a', '--env=A=1', 'b', '--env', 'B=2'], 9, { env: ['A=1', 'B=2'] }, ['a', 'b'], []],
+] as const)('%j with at most %i words', (args, most, values, words, rest) => {
+  const parsed = parseOptions(table, args, 'x', most);
+  expect(Object.fromEntries(parsed.values)).toEqual(values);
+  expect(parsed.words).toEqual(words);
+  expect(parsed.rest).toEqual(rest);
+});
+
+test.each([
+  [['-ix'], 'unknown option -ix'],
+  [['-ii'], '--input is given twice'],
+  [['-s'], '--signal needs a value'],
+])('%j is refused: %s', (args, text) => {
+  expect(() => parseOptions(table, args, 'x', 1)).toThrow(text);
 });
 
 test('the version is the manifest’s', () => {

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import { BoxkiteError } from '@boxkite/protocol';
 import { TAR_END, type TarEntry, tarHeader, tarPadding } from './tar-encode.ts';
-import type { TreeEntry } from './tree-walk.ts';
+import type { KeepEntry, TreeEntry } from './tree-walk.ts';
 import { unreadable, walkTree } from './tree-walk.ts';
 
 /** What a tree will take in the workspace. */
@@ -28,11 +28,11 @@ const MIB = 1024 * 1024;
 const OPEN_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /** Looks at the whole tree before anything is sent, so that one that can't fit is refused with numbers. Errors: `no_space`, `invalid_request`. */
-export async function measureTree(top: string, room: Room, signal?: AbortSignal): Promise<TreeSize> {
+export async function measureTree(top: string, room: Room, signal?: AbortSignal, keep?: KeepEntry): Promise<TreeSize> {
   let bytes = 0;
   let entries = 0;
   const skipped: string[] = [];
-  for (const entry of walkTree(top)) {
+  for (const entry of walkTree(top, keep)) {
     entries += 1;
     // A tmpfs charges whole pages; a directory or link has its inode alone.
     if (entry.kind === 'file') bytes += Math.ceil(entry.stats.size / PAGE) * PAGE;
@@ -67,9 +67,13 @@ function throwIfAborted(signal: AbortSignal | undefined): void {
  * The tree as a tar stream: links stay links, permission bits and times are kept, owners are not. Stop iterating to end
  * it. Errors: `invalid_request` for a file that can't be read or changes its size meanwhile; `aborted`.
  */
-export async function* packTree(top: string, signal?: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* packTree(
+  top: string,
+  signal?: AbortSignal,
+  keep?: KeepEntry,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const gather = new Gather();
-  for (const entry of walkTree(top)) {
+  for (const entry of walkTree(top, keep)) {
     throwIfAborted(signal);
     if (entry.kind === 'other') continue;
     if (entry.kind === 'file') yield* fileParts(entry, `${top}/${entry.name}`, gather);

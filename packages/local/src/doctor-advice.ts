@@ -15,6 +15,8 @@ export interface Advice {
   readonly means: string;
   /** What follows where it is missing. */
   readonly without: string;
+  /** What there is in its place, where the runner didn't need to try it. Absent: `means`. */
+  readonly unneeded?: (facts: MachineFacts) => string;
   /** Without it no sandbox can be made. */
   readonly needed: boolean;
   readonly remedies: readonly Remedy[];
@@ -59,6 +61,12 @@ const CGROUP: readonly Remedy[] = [
   { text: 'Mount the control groups writable: mount -t cgroup2 none /sys/fs/cgroup' },
 ];
 
+function diskWorkspaces({ uid }: MachineFacts): string {
+  return uid === 0
+    ? 'Tried by the daemon in its data directory: `boxkite status` names it where it is missing.'
+    : "Only root's daemon can mount them: `--workspace disk` is refused to an ordinary user.";
+}
+
 /** By the names that the runner's probe uses, and by the steps at which it may give up. */
 export const ADVICE: Readonly<Record<string, Advice>> = {
   root_file_system: {
@@ -72,6 +80,7 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     title: 'a range of user ids',
     means: 'The process that watches over a command has another id than the command, which can not touch it.',
     without: 'Sandboxes work with one id: `effective.init` says `same-user`.',
+    unneeded: () => 'Root gives every sandbox ids that no user has, and needs no range of its own.',
     needed: false,
     remedies: [
       { when: (facts) => !facts.newuidmap, text: 'Install newuidmap: apt-get install uidmap' },
@@ -133,6 +142,22 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     without: 'Sandboxes work; an allow-list that the kernel enforces falls back to a filter.',
     needed: false,
     remedies: [{ text: 'Use a kernel of 6.3 or newer.' }],
+  },
+  loop_workspaces: {
+    title: 'disk workspaces as images',
+    means: 'Files of a sandbox can outlive its daemon: `boxkite create --workspace disk`.',
+    without: 'Disk workspaces need a project quota instead, or are refused.',
+    unneeded: diskWorkspaces,
+    needed: false,
+    remedies: [CONTAINER, { text: 'Install e2fsprogs, and use a kernel with loop devices.' }],
+  },
+  project_quota: {
+    title: 'disk workspaces under a quota',
+    means: 'As the images, without the cost of one.',
+    without: 'Disk workspaces are images.',
+    unneeded: diskWorkspaces,
+    needed: false,
+    remedies: [{ text: 'Put the data directory on ext4 with the features quota and project, mounted with prjquota.' }],
   },
   'user namespace': {
     title: 'user namespaces',

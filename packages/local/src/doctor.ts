@@ -57,11 +57,12 @@ function lineOf(entry: ProbeEntry, facts: MachineFacts): DoctorLine {
   const { name, status, detail } = entry;
   const advice = ADVICE[name];
   const missing = status === 'missing';
+  const unneeded = status === 'not_needed' ? advice?.unneeded?.(facts) : undefined;
   return {
     name,
     title: advice?.title ?? name.replaceAll('_', ' '),
     status,
-    means: (missing ? advice?.without : advice?.means) ?? detail,
+    means: unneeded ?? (missing ? advice?.without : advice?.means) ?? detail,
     detail,
     remedy: missing ? remedyFor(name, facts) : null,
   };

@@ -17,15 +17,17 @@ export interface StateLocation {
   readonly temporaryDirectory?: string | undefined;
 }
 
+/** The directory that holds all of a user's that ends with the machine's run; it may not be there. */
+export function baseDirectory(location: StateLocation): string {
+  if (location.uid === 0) return '/run/boxkite';
+  const runtime = location.runtimeDirectory ?? `/run/user/${location.uid}`;
+  if (runtime.startsWith('/') && isOwn(runtime, location.uid)) return join(runtime, 'boxkite');
+  return join(location.temporaryDirectory ?? tmpdir(), `boxkite-${location.uid}`);
+}
+
 /** The directories from the first that we make to the one that holds private directories, outermost first. */
 function chain(location: StateLocation): readonly string[] {
-  if (location.uid === 0) return ['/run/boxkite', '/run/boxkite/private'];
-  const runtime = location.runtimeDirectory ?? `/run/user/${location.uid}`;
-  if (runtime.startsWith('/') && isOwn(runtime, location.uid)) {
-    const base = join(runtime, 'boxkite');
-    return [base, join(base, 'private')];
-  }
-  const base = join(location.temporaryDirectory ?? tmpdir(), `boxkite-${location.uid}`);
+  const base = baseDirectory(location);
   return [base, join(base, 'private')];
 }
 
@@ -35,27 +37,27 @@ function isOwn(path: string, uid: number): boolean {
   return found?.isDirectory() === true && found.uid === uid && (found.mode & 0o022) === 0;
 }
 
-function refuse(path: string, detail: string, cause?: unknown): never {
+function refuse(path: string, uid: number, detail: string, cause?: unknown): never {
   throw new BoxkiteError('runner_failed', `the directory ${path} for the runner's socket can't be used: ${detail}`, {
-    hint: `Remove ${path}, or set XDG_RUNTIME_DIR to a directory that only you can write.`,
+    hint: `Remove ${path}${uid === 0 ? '' : ', or set XDG_RUNTIME_DIR to a directory that only you can write'}.`,
     cause,
   });
 }
 
-/** Makes a directory of mode 0700 where it is missing; refuses one that others own or may write. */
-function ensureOwn(path: string, uid: number): void {
+/** Makes a directory of mode 0700 where it is missing; refuses one that others own or may write. Errors: `runner_failed`. */
+export function ensureOwn(path: string, uid: number): void {
   try {
     mkdirSync(path, { mode: 0o700 });
     // The umask can only have taken bits away from the owner, who needs all three.
     chmodSync(path, 0o700);
     return;
   } catch (error) {
-    if (!isErrno(error, 'EEXIST')) refuse(path, 'it can not be made', error);
+    if (!isErrno(error, 'EEXIST')) refuse(path, uid, 'it can not be made', error);
   }
   const found = lstatSync(path);
-  if (!found.isDirectory()) refuse(path, 'it is not a directory');
-  if (found.uid !== uid) refuse(path, `it belongs to user ${found.uid}`);
-  if ((found.mode & 0o022) !== 0) refuse(path, 'others may write it');
+  if (!found.isDirectory()) refuse(path, uid, 'it is not a directory');
+  if (found.uid !== uid) refuse(path, uid, `it belongs to user ${found.uid}`);
+  if ((found.mode & 0o022) !== 0) refuse(path, uid, 'others may write it');
 }
 
 function isErrno(error: unknown, code: string): boolean {
@@ -74,6 +76,6 @@ export function makePrivateDirectory(location: StateLocation): string {
   try {
     return mkdtempSync(join(last, `${process.pid}-`));
   } catch (error) {
-    return refuse(last, 'nothing can be made in it', error);
+    return refuse(last, location.uid, 'nothing can be made in it', error);
   }
 }

@@ -9,8 +9,8 @@ import { rmdir } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import { join } from 'node:path';
 import { BoxkiteError } from '@boxkite/protocol';
-import { RunnerClient } from '@boxkite/runner-client';
-import { COMMAND_ENVIRONMENT } from './environment.ts';
+import type { RunnerAccess } from '@boxkite/runner-client';
+import { COMMAND_ENVIRONMENT, RunnerClient } from '@boxkite/runner-client';
 import type { RunnerBinaries } from './runner-binaries.ts';
 
 /** What a private runner is started with. */
@@ -32,7 +32,7 @@ const RUNNER_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const STDERR_KEPT = 4096;
 
 /** One started runner and the connection to it. */
-export class PrivateRunner {
+export class PrivateRunner implements RunnerAccess {
   readonly client: RunnerClient;
   /** Resolves, never rejects, when the runner's process is gone. */
   readonly exited: Promise<void>;
@@ -88,6 +88,10 @@ export class PrivateRunner {
     if (!(socket instanceof Socket))
       throw new BoxkiteError('runner_failed', 'the runner got no connection to this process');
     return new PrivateRunner(child, socket, options.directory);
+  }
+
+  get lost(): Promise<void> {
+    return this.client.lost;
   }
 
   /** Whether calls can't succeed any more. */

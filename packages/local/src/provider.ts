@@ -1,25 +1,37 @@
 /** `SandboxProvider` of this machine: what the SDK and the command use where no daemon runs. */
 import type { SandboxPort, SandboxProvider, SandboxSpec } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
-import type { LocalOptions } from './substrate.ts';
-import { LocalSubstrate } from './substrate.ts';
+import type { LocalOptions } from './private-sandboxes.ts';
+import { PrivateSandboxes } from './private-sandboxes.ts';
 
 class LocalProvider implements SandboxProvider {
-  readonly #substrate: LocalSubstrate;
+  /** A private sandbox ends with this process, so that none can be found again. */
+  readonly sandboxes = null;
+  readonly #private: PrivateSandboxes;
 
   constructor(options: LocalOptions) {
-    this.#substrate = new LocalSubstrate(options);
+    this.#private = new PrivateSandboxes(options);
   }
 
   async create(spec: SandboxSpec, signal?: AbortSignal): Promise<SandboxPort> {
-    const handle = await this.#substrate.start(spec, signal);
-    const endpoint = await this.#substrate.endpoint(handle);
-    return endpoint.port;
+    refuseLasting(spec);
+    return this.#private.port(await this.#private.start(spec, signal));
   }
 
   close(): Promise<void> {
-    return this.#substrate.close();
+    return this.#private.close();
   }
+}
+
+/** What only something that outlives this process can keep its word on. */
+function refuseLasting(spec: SandboxSpec): void {
+  const field = (['label', 'lifetime_minutes'] as const).find((name) => spec[name] !== undefined);
+  const lasting = field ?? (spec.workspace === 'disk' ? 'workspace' : undefined);
+  if (lasting === undefined) return;
+  throw new BoxkiteError('unsupported', `${lasting} needs a daemon, and this sandbox ends with its process`, {
+    hint: 'Start the daemon by `boxkite serve`, or leave the option out.',
+    details: { field: lasting },
+  });
 }
 
 /** Sandboxes in private runners of this process. Errors: `unsupported_platform` on anything but Linux. */

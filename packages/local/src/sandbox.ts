@@ -3,8 +3,8 @@ import { posix } from 'node:path';
 import type { Effective, ExecEvent, ExecHandle, ExecRequest, FilesPort, SandboxPort } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 import type { RunnerExecution, SandboxId } from '@boxkite/runner-client';
-import { TERMINAL_TYPE } from './environment.ts';
-import { LazyFiles } from './lazy-files.ts';
+import { RunnerFiles, TERMINAL_TYPE } from '@boxkite/runner-client';
+import type { Admit } from './private-gate.ts';
 import type { PrivateRunner } from './private-runner.ts';
 
 const WORKSPACE = '/workspace';
@@ -15,6 +15,8 @@ export interface LocalSandboxParts {
   readonly sandbox: SandboxId;
   readonly effective: Effective;
   readonly runner: PrivateRunner;
+  /** Asked before a command is started; `null`: any may be. */
+  readonly admit: Admit | null;
   /** Destroys it by its substrate, which then forgets it. */
   readonly destroy: () => Promise<void>;
 }
@@ -23,15 +25,16 @@ export interface LocalSandboxParts {
 export class LocalSandbox implements SandboxPort {
   readonly id: string;
   readonly effective: Effective;
+  readonly execs = null;
   readonly #parts: LocalSandboxParts;
-  readonly #files: LazyFiles;
+  readonly #files: RunnerFiles;
   #closed = false;
 
   constructor(parts: LocalSandboxParts) {
     this.id = parts.id;
     this.effective = parts.effective;
     this.#parts = parts;
-    this.#files = new LazyFiles(parts.runner, parts.sandbox);
+    this.#files = new RunnerFiles(parts.runner, parts.sandbox);
   }
 
   get files(): FilesPort {
@@ -40,7 +43,9 @@ export class LocalSandbox implements SandboxPort {
 
   async exec(request: ExecRequest, signal?: AbortSignal): Promise<ExecHandle> {
     if (this.#closed) throw new BoxkiteError('closing', 'the sandbox is destroyed');
-    const { runner, sandbox } = this.#parts;
+    if (request.secret_env !== undefined) throw noRecords();
+    const { runner, sandbox, admit } = this.#parts;
+    admit?.(request);
     const full: ExecRequest = {
       ...request,
       cwd: posix.resolve(WORKSPACE, checkedDirectory(request.cwd)),
@@ -60,6 +65,14 @@ export class LocalSandbox implements SandboxPort {
     this.#closed = true;
     this.#files.close();
   }
+}
+
+/** Redaction belongs to records, which a sandbox of this process does not have. */
+function noRecords(): BoxkiteError {
+  return new BoxkiteError('unsupported', 'secret_env needs a daemon, which keeps records and redacts them', {
+    hint: 'Start the daemon by `boxkite serve`, or pass the value by `env`, where nothing hides it.',
+    details: { field: 'secret_env' },
+  });
 }
 
 function checkedDirectory(cwd: unknown): string {

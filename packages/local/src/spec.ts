@@ -1,6 +1,6 @@
 /** Turns what a caller asks of a sandbox into the runner's units, with the defaults of this substrate. */
 import { realpathSync, statSync } from 'node:fs';
-import type { SandboxSpec } from '@boxkite/protocol';
+import type { SandboxCeilings, SandboxSpec } from '@boxkite/protocol';
 import { BoxkiteError, sandboxDefaults } from '@boxkite/protocol';
 import type { OpenRequest } from '@boxkite/runner-client';
 
@@ -21,18 +21,29 @@ const RANGES = {
   inodes: { least: 64, most: 2 ** 30, whole: true },
 } as const satisfies Readonly<Partial<Record<keyof SandboxSpec, Range>>>;
 
-function number(spec: SandboxSpec, field: keyof typeof RANGES): number | undefined {
+function number(spec: SandboxSpec, field: keyof typeof RANGES, name: string = field): number | undefined {
   const value: unknown = spec[field];
   if (value === undefined) return undefined;
   const { least, most, whole }: Range = RANGES[field];
   if (typeof value === 'number' && value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
   throw new BoxkiteError(
     'invalid_request',
-    `${field} is to be ${whole ? 'a whole number' : 'a number'} from ${least} to ${most}`,
+    `${name} is to be ${whole ? 'a whole number' : 'a number'} from ${least} to ${most}`,
     {
-      hint: `Correct ${field}.`,
+      hint: 'Choose one in this range, or leave it out for the default.',
       details: { field },
     },
+  );
+}
+
+/** The operator's ceilings, each a number that a sandbox may have. Errors: `invalid_request`. */
+export function checkCeilings(ceilings: SandboxCeilings): SandboxCeilings {
+  const fields = Object.keys(RANGES) as (keyof typeof RANGES)[];
+  return Object.fromEntries(
+    fields.flatMap((field) => {
+      const value = number(ceilings, field, `--max-${field.replaceAll('_', '-')}`);
+      return value === undefined ? [] : [[field, value]];
+    }),
   );
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { Stats } from 'node:fs';
-import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readlinkSync } from 'node:fs';
+import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import { BoxkiteError } from '@boxkite/protocol';
 
 /** One entry of the walked tree. */
@@ -20,6 +20,8 @@ export interface TreeEntry {
 }
 
 const OPEN_DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+/** Elsewhere than on Linux, where only clients run, paths have to do. */
+const BY_DESCRIPTOR = existsSync('/proc/self/fd');
 /** Each level of the walk holds a descriptor, and the file agent unpacks no more than 256 names in one path. */
 const MAX_DEPTH = 255;
 
@@ -67,8 +69,16 @@ function namesOf(access: string, shown: string): readonly string[] {
  * Every entry below `top`, parents before children. `top` itself may be a link, since the caller named it; nothing below
  * is followed. Errors: `invalid_request` with the path that can't be read.
  */
-export function* walkTree(top: string): Generator<TreeEntry, void, undefined> {
-  yield* walkOpen(open(top, top, constants.O_RDONLY | constants.O_DIRECTORY), '', top, 0);
+export function* walkTree(top: string, keep?: KeepEntry): Generator<TreeEntry, void, undefined> {
+  yield* walkOpen(open(top, top, constants.O_RDONLY | constants.O_DIRECTORY), '', { top, keep }, 0);
+}
+
+/** Whether an entry belongs to the walk; what is below a directory that does not is not looked at. */
+export type KeepEntry = (entry: TreeEntry) => boolean;
+
+interface Walk {
+  readonly top: string;
+  readonly keep: KeepEntry | undefined;
 }
 
 function open(access: string, shown: string, flags: number): number {
@@ -82,9 +92,10 @@ function open(access: string, shown: string, flags: number): number {
 function* walkOpen(
   descriptor: number,
   prefix: string,
-  top: string,
+  walk: Walk,
   depth: number,
 ): Generator<TreeEntry, void, undefined> {
+  const { top, keep } = walk;
   try {
     const shown = prefix === '' ? top : `${top}/${prefix}`;
     if (depth > MAX_DEPTH || !fstatSync(descriptor).isDirectory()) {
@@ -92,13 +103,14 @@ function* walkOpen(
         hint: 'Copy a directory that is less deep.',
       });
     }
-    const base = `/proc/self/fd/${descriptor}`;
+    const base = BY_DESCRIPTOR ? `/proc/self/fd/${descriptor}` : shown;
     for (const part of listed(base, shown)) {
       const name = prefix === '' ? part : `${prefix}/${part}`;
       const entry = look(`${base}/${part}`, name, top);
+      if (keep?.(entry) === false) continue;
       yield entry;
       if (entry.kind !== 'directory') continue;
-      yield* walkOpen(open(entry.access, `${top}/${name}`, OPEN_DIRECTORY), name, top, depth + 1);
+      yield* walkOpen(open(entry.access, `${top}/${name}`, OPEN_DIRECTORY), name, walk, depth + 1);
     }
   } finally {
     closeSync(descriptor);

@@ -50,6 +50,19 @@ test.each([
   expect(formatReport(report)).toContain('it was refused');
 });
 
+test.each([
+  ['id_range', 0, 'needs no range'],
+  ['loop_workspaces', 0, '`boxkite status`'],
+  ['project_quota', 0, '`boxkite status`'],
+  ['loop_workspaces', 1000, 'refused to an ordinary user'],
+  ['project_quota', 1000, 'refused to an ordinary user'],
+])('%s, not tried for user %i, says why and how to know', (name, uid, text) => {
+  const layers = [{ name, status: 'not_needed' as const, detail: 'the runner was started without --state' }];
+  const report = reportOf({ mode: 'root', layers }, { ...facts, uid });
+  expect(report.lines[0]).toMatchObject({ remedy: null, means: expect.stringContaining(text) as unknown });
+  expect(formatReport(report)).not.toContain('--state');
+});
+
 test('a probe that is new to this version is shown in its own words', () => {
   const report = reportOf({ mode: 'root', layers: [missing('new_thing')] }, facts);
   expect(report.lines[0]).toMatchObject({ title: 'new thing', means: 'it was refused', remedy: null });

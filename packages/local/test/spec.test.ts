@@ -30,6 +30,15 @@ test('defaults are limits that may be measured as none', () => {
   });
 });
 
+test('what is out of its range is refused with the range, and a hint that says more than the message', () => {
+  for (const memory_mb of [0, 15, 16.5]) {
+    expect(() => openRequest({ memory_mb })).toThrow(/^memory_mb is to be a whole number from 16 to \d+$/);
+    expect(() => openRequest({ memory_mb })).toThrow(
+      expect.objectContaining({ hint: 'Choose one in this range, or leave it out for the default.' }),
+    );
+  }
+});
+
 test('what is asked for is required', () => {
   const request = openRequest({ memory_mb: 64, cpus: 0.5, pids: 10, workspace_mb: 5, inodes: 100, fresh: true });
   expect(request).toMatchObject({

@@ -1,4 +1,15 @@
-/** The port between everything that manages sandboxes and the places where they run. */
+export type { Clock } from './clock.ts';
+export { systemClock } from './clock.ts';
+export type { ManagerLimits } from './manager-types.ts';
+export type { Access } from './records.ts';
+export { SandboxManager } from './sandbox-manager.ts';
+export type {
+  AccountHistory,
+  FinishedQuery,
+  NewSandboxRow,
+  SandboxRow,
+  SessionStore,
+} from './store.ts';
 export type {
   Binding,
   Endpoint,
@@ -7,4 +18,5 @@ export type {
   Shape,
   Substrate,
   SubstrateEvent,
+  SubstrateSpec,
 } from './substrate.ts';

@@ -9,7 +9,7 @@ export const CLASS_BITS = 6;
 /** Number of classes. */
 export const CLASS_COUNT = 1 << CLASS_BITS;
 /** Class of LF and CR. */
-export const BREAK_CLASS = 0;
+const BREAK_CLASS = 0;
 /** Class of blank and tab; this class and `BREAK_CLASS` are the ones that matching steps over. */
 export const BLANK_CLASS = 1;
 

@@ -26,7 +26,7 @@ export interface KnownAutomaton {
 }
 
 /** Child of `node` by `symbol`, 0 if there is none. */
-export function childOf(automaton: KnownAutomaton, node: number, symbol: number): number {
+function childOf(automaton: KnownAutomaton, node: number, symbol: number): number {
   const row = automaton.row[node] as number;
   if (row !== 0) return automaton.rows[(row << CLASS_BITS) | symbol] as number;
   return automaton.symbol[node + 1] === symbol ? node + 1 : 0;

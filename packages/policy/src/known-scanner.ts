@@ -50,11 +50,15 @@ export class KnownScanner {
   #count = 0;
   /** Position of which the automaton has to lose the track before it is left, or -1. */
   #barrier = -1;
+  /** Units that the automaton reads before the filter is asked again. */
+  #pause = 0;
   #steps = 0;
   #hits: Hit[] = [];
 
-  constructor(tables: ScannerTables) {
+  /** `steps` of a scanner whose text this one goes on with. */
+  constructor(tables: ScannerTables, steps = 0) {
     this.#tables = tables;
+    this.#steps = steps;
     this.#buffer = new UnitBuffer(tables.wide);
     this.#automaton = tables.automaton;
     let size = 8;
@@ -67,6 +71,11 @@ export class KnownScanner {
   get safe(): number {
     if (this.#state === 0) return this.#buffer.base + this.#at;
     return this.#startOf(this.#automaton.depth[this.#state] as number, this.#count);
+  }
+
+  /** Steps of comparison less those that the text up to `safe` allows. */
+  get steps(): number {
+    return this.#steps - STEPS_PER_UNIT * this.safe;
   }
 
   /** Position behind the last unit. */
@@ -88,8 +97,11 @@ export class KnownScanner {
     filter?.begin();
     while (this.#at < buffer.length) {
       if (!this.#stepping && filter !== undefined) {
-        this.#at = filter.skip(buffer, this.#at);
-        this.#barrier = buffer.base + filter.barrier;
+        const from = this.#at;
+        this.#at = filter.skip(buffer, from);
+        // It looks at a whole run of white space at the end: where it skips nothing it is asked ever more seldom.
+        this.#pause = this.#at > from ? 0 : 2 * this.#pause + 1;
+        this.#barrier = buffer.base + Math.max(filter.barrier, this.#at + this.#pause);
         this.#stepping = true;
         this.#count = 0;
       }

@@ -12,6 +12,12 @@ import { WasmFilter } from './wasm-filter.ts';
 /** Names and secret values to hide, as a map or as a plain object. */
 export type KnownSecrets = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
 
+/** How values are prepared. */
+export interface KnownValuesOptions {
+  /** The word before a name in its placeholder; `undefined`: `redacted`. */
+  readonly wordOf?: ((name: string) => string | undefined) | undefined;
+}
+
 /**
  * Values prepared for redactors; make it once and share it among the streams that hide the same values. It holds the
  * values in clear: keep it where the values may be.
@@ -24,7 +30,7 @@ export class KnownValues {
   readonly #tables = new Map<TextUnits, ScannerTables | undefined>();
 
   /** @param known The values. @throws KnownValuesError beyond the limits. */
-  constructor(known: KnownSecrets) {
+  constructor(known: KnownSecrets, { wordOf }: KnownValuesOptions = {}) {
     const entries = isMap(known) ? [...known] : Object.entries(known);
     if (entries.length > KNOWN_VALUE_LIMITS.values) {
       throw new KnownValuesError(`${entries.length} known values; the limit is ${KNOWN_VALUE_LIMITS.values}`);
@@ -42,7 +48,7 @@ export class KnownValues {
     }
     this.ignored = ignored;
     this.#values = [...values.keys()];
-    this.#placeholders = placeholders([...values.values()], this.#values);
+    this.#placeholders = placeholders([...values.values()], this.#values, wordOf);
   }
 
   /** What stands for the value with this index. */

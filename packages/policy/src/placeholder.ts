@@ -9,12 +9,17 @@ const WORDS = ['redacted', 'hidden', 'masked'];
 const LAST_RESORT = '[***]';
 
 /**
- * What stands for each value: `[redacted:NAME]`. A name loses everything but letters, digits and `. _ -`, so that it can
- * neither end the placeholder nor carry control characters. Where that would show six or more characters in a row of any
- * value, another word is taken, then the number of the value instead of its name, at last `[***]`.
+ * What stands for each value: `[redacted:NAME]`, or the word that the name asks for. A name loses everything but letters,
+ * digits and `. _ -`, so that it can neither end the placeholder nor carry control characters. Where that would show six or
+ * more characters in a row of any value, another word is taken, then the number of the value instead of its name, at last
+ * `[***]`.
  */
-export function placeholders(names: readonly string[], values: readonly string[]): string[] {
-  const choices = names.map((name, index) => choicesFor(name, index + 1));
+export function placeholders(
+  names: readonly string[],
+  values: readonly string[],
+  wordOf?: (name: string) => string | undefined,
+): string[] {
+  const choices = names.map((name, index) => choicesFor(name, index + 1, wordOf?.(name)));
   const shown = new Map<string, boolean>();
   for (const choice of choices.flat()) for (const part of partsOf(choice)) shown.set(part, false);
   const filter = new Uint8Array(1 << 16);
@@ -23,10 +28,11 @@ export function placeholders(names: readonly string[], values: readonly string[]
   return choices.map((list) => list.find((choice) => partsOf(choice).every((part) => !shown.get(part))) ?? LAST_RESORT);
 }
 
-function choicesFor(name: string, number: number): string[] {
+function choicesFor(name: string, number: number, first: string | undefined): string[] {
   const clean = name.slice(0, LONGEST_NAME).replace(/[^A-Za-z0-9._-]/g, '_');
   const labels = clean === '' ? [`${number}`] : [clean, `${number}`];
-  return labels.flatMap((label) => WORDS.map((word) => `[${word}:${label}]`));
+  const words = new Set(first === undefined ? WORDS : [first, ...WORDS]);
+  return labels.flatMap((label) => [...words].map((word) => `[${word}:${label}]`));
 }
 
 function partsOf(text: string): string[] {

@@ -18,6 +18,7 @@ const OPCODES = {
   localSet: 0x21,
   load32: 0x28,
   load8: 0x2d,
+  load16: 0x2f,
   constant: 0x41,
   isZero: 0x45,
   equal: 0x46,
@@ -88,6 +89,11 @@ export function set(local: number, value: Code): Code {
 /** The byte at an address. */
 export function load8(address: Code): Code {
   return [...address, OPCODES.load8, 0, 0];
+}
+
+/** Two bytes from an address of any alignment, the first one lowest. */
+export function load16(address: Code): Code {
+  return [...address, OPCODES.load16, 0, 0];
 }
 
 /** Four bytes from an address of any alignment, the first one lowest. */

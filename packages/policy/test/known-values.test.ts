@@ -25,6 +25,16 @@ describe('placeholder', () => {
     expect(placeholderOf('N'.repeat(500), 'q8w7e6r5t4')).toBe(`[redacted:${'N'.repeat(64)}]`);
   });
 
+  it('begins with the word that its name asks for, unless a value has that', () => {
+    const wordOf = (name: string) => (name === 'A' ? 'REDACTED_SECRET' : undefined);
+    const placeholder = (value: string) => {
+      const redactor = createRedactor(new KnownValues({ A: 'q8w7e6r5t4', B: value }, { wordOf }));
+      return redactor.push(`q8w7e6r5t4 ${value}`) + redactor.flush();
+    };
+    expect(placeholder('z0y9x8w7')).toBe('[REDACTED_SECRET:A] [redacted:B]');
+    expect(placeholder('SECRET:')).toBe('[redacted:A] [redacted:B]');
+  });
+
   it('shows no part of any value', () => {
     expect(placeholderOf('hunter2hunter2', 'hunter2hunter2')).toBe('[redacted:1]');
     expect(placeholderOf('NAME', 'q8w7e6r5t4', { B: 'the redacted text' })).toBe('[hidden:NAME]');

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 
 it('uses nothing that only Node or only a browser has', () => {
   const source = new URL('../src/', import.meta.url);
-  const files = readdirSync(source).filter((name) => name.endsWith('.ts'));
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   expect(files).toContain('redactor.ts');
   for (const name of files) {
     const code = readFileSync(new URL(name, source), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');

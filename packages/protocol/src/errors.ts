@@ -44,6 +44,11 @@ export const errorRegistry = {
     hint: 'Check the name, or give the full path; the program must be inside the sandbox and in its PATH, and so must be the interpreter that its first line names.',
   },
   not_executable: { status: 422, retryable: false, hint: 'Make the file executable, or run it by its interpreter.' },
+  command_not_allowed: {
+    status: 403,
+    retryable: false,
+    hint: 'Use the programs that the reason names, each written out; only the operator of the sandbox changes its list.',
+  },
   argument_list_too_long: {
     status: 413,
     retryable: false,
@@ -123,6 +128,21 @@ export const errorRegistry = {
     hint: 'The file is in use; try again when the command that uses it has ended.',
   },
   file_too_large: { status: 413, retryable: false, hint: 'Read or write the file in parts, or use an archive.' },
+  file_over_limit: {
+    status: 422,
+    retryable: false,
+    hint: 'Read or edit it by a command, such as sed or head, or get it whole by `/files/content`.',
+  },
+  not_text: {
+    status: 422,
+    retryable: false,
+    hint: 'Look at it by a command, such as file or xxd, or get its bytes by `/files/content`.',
+  },
+  file_changed: {
+    status: 412,
+    retryable: false,
+    hint: 'Somebody else has written it since; read it again and decide anew.',
+  },
   cross_device: {
     status: 409,
     retryable: false,
@@ -139,6 +159,142 @@ export const errorRegistry = {
     hint: 'Reading or writing failed below the file system; check the disk of the machine.',
   },
   internal: { status: 500, retryable: false, hint: 'This is a fault in boxkite; please report it with `details`.' },
+  workspace_not_kept: {
+    status: 409,
+    retryable: false,
+    hint: 'Only a `disk` workspace outlives its runner; create a sandbox with `workspace: "disk"` to keep files.',
+  },
+  conflict: { status: 409, retryable: false, hint: 'Look at the present state and decide again.' },
+  generation_gone: { status: 409, retryable: false, hint: 'Send the present generation, or none for the next one.' },
+  sandbox_not_ready: {
+    status: 409,
+    retryable: false,
+    hint: 'Start one that is stopped by `boxkite start ID` or `Sandbox.start(id)`, wait for one that is being created, create another for one that failed.',
+  },
+  payload_too_large: { status: 413, retryable: false, hint: 'Send less at once; files go by `/files/content`.' },
+  range_not_satisfiable: { status: 416, retryable: false, hint: 'Ask for a range that begins within the file.' },
+  admin_required: { status: 403, retryable: false, hint: 'Use the key of an administrator.' },
+  session_budget_exceeded: {
+    status: 403,
+    retryable: false,
+    hint: 'Nothing more can be run in this session; configure the sandbox anew, or have its budget raised.',
+  },
+  not_configured: { status: 503, retryable: false, hint: 'Configure a token before the first call.' },
+  state_unavailable: {
+    status: 503,
+    retryable: true,
+    hint: 'The daemon is starting or its disk is full; look at its log and try again.',
+  },
+  address_in_use: { status: 409, retryable: false, hint: 'Stop what listens there, or choose another address.' },
+  already_running: { status: 409, retryable: false, hint: 'Use the daemon that runs, or stop it by `boxkite stop`.' },
+  data_unusable: {
+    status: 500,
+    retryable: false,
+    hint: 'Correct what the message names, or choose another data directory by `boxkite serve --data DIR`.',
+  },
+  daemon_unreachable: {
+    status: 500,
+    retryable: true,
+    hint: 'Start it by `boxkite serve`, or correct BOXKITE_URL.',
+  },
+  unexpected_answer: {
+    status: 500,
+    retryable: false,
+    hint: 'Check that BOXKITE_URL names a boxkite server of this version, and that no proxy changes its answers.',
+  },
+  connection_lost: {
+    status: 500,
+    retryable: false,
+    hint: 'The connection ended before the answer; look at what was done before you call again.',
+  },
+  missing_credentials: {
+    status: 401,
+    retryable: false,
+    hint: 'Send `Authorization: Bearer KEY`; on this machine `boxkite` finds the key of the daemon by itself.',
+  },
+  invalid_api_key: {
+    status: 401,
+    retryable: false,
+    hint: 'Use a key that exists and is not revoked; `boxkite keys` makes one.',
+  },
+  method_not_allowed: {
+    status: 405,
+    retryable: false,
+    hint: 'Use one of the methods that the header Allow names.',
+  },
+  unsupported_media_type: {
+    status: 415,
+    retryable: false,
+    hint: 'Send the body as JSON with `Content-Type: application/json`.',
+  },
+  upgrade_required: {
+    status: 426,
+    retryable: false,
+    hint: 'Open a WebSocket of version 13 with the subprotocol `boxkite.v1`.',
+  },
+  bad_request: { status: 400, retryable: false, hint: 'Send well-formed HTTP/1.1 with a body of valid JSON.' },
+  headers_too_large: { status: 431, retryable: false, hint: 'Send fewer or shorter headers, or a shorter URL.' },
+  request_timeout: {
+    status: 408,
+    retryable: true,
+    hint: 'The request did not arrive in time and was not carried out; send it again.',
+  },
+  idempotency_key_in_progress: {
+    status: 409,
+    retryable: true,
+    hint: 'The first call with this Idempotency-Key is still running; send the same again later.',
+  },
+  idempotency_key_reuse: {
+    status: 422,
+    retryable: false,
+    hint: 'Use a new Idempotency-Key for a request with another body.',
+  },
+  concurrent_sandbox_limit_reached: {
+    status: 429,
+    retryable: true,
+    hint: 'Destroy a sandbox of this account, or have its limit raised by `boxkite serve`.',
+  },
+  global_capacity_reached: {
+    status: 429,
+    retryable: true,
+    hint: 'Try again when other sandboxes have ended, or have the limit raised by `boxkite serve`.',
+  },
+  gpu_support_disabled: { status: 422, retryable: false, hint: 'Leave `gpu_count` out; no sandbox has a GPU here.' },
+  secret_not_found: {
+    status: 404,
+    retryable: false,
+    hint: 'No secrets are stored here; give values to a command by `secret_env`.',
+  },
+  storage_unavailable: {
+    status: 500,
+    retryable: true,
+    hint: 'The object store can not be reached or used; look at its state, then try again.',
+  },
+  storage_full: {
+    status: 507,
+    retryable: false,
+    hint: 'Free room where the object store keeps its objects, then flush again.',
+  },
+  storage_damaged: {
+    status: 409,
+    retryable: false,
+    hint: 'What the object store has under this prefix is not what was stored there; restore it from a copy, or use another `storage_prefix`.',
+  },
+  object_changed: {
+    status: 409,
+    retryable: true,
+    hint: 'Somebody else has put the object meanwhile; look at it and decide again.',
+  },
+  object_mismatch: {
+    status: 409,
+    retryable: true,
+    hint: 'The bytes changed while they were stored; try again when nothing writes to them.',
+  },
+  mcp_connection_not_found: {
+    status: 404,
+    retryable: false,
+    hint: 'No connections are stored here; leave `mcp_connection_names` out.',
+  },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;
 
 /** A code of the registry. */

@@ -32,3 +32,6 @@ export const defaultOutputBytes = 8 * 1024 * 1024;
 
 /** Largest value of a count of MiB, processes or inodes: an unsigned 32-bit number. */
 export const maxCount = 0xffff_ffff;
+
+/** Longest life of a sandbox in minutes: a year. */
+export const maxLifetimeMinutes = 525_600;

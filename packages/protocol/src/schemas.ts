@@ -1,35 +1,9 @@
 import { z } from 'zod';
+import { list } from './collections.ts';
 import type { Effective, LayerName, NamespaceName } from './effective.ts';
-import { maxCount, maxPathBytes, maxTerminalSize } from './limits.ts';
+import { maxCount, maxLifetimeMinutes, maxTerminalSize } from './limits.ts';
 import type { ExecLimits, ExecRecord, ExecRequest, SandboxSpec } from './port.ts';
-
-/** A number, or its decimal text; nothing else is made a number. */
-const numeric = z.union([
-  z.number(),
-  z
-    .string()
-    .regex(/^-?\d{1,15}(\.\d{1,15})?$/, 'must be a number')
-    .transform(Number),
-]);
-
-function count(most: number, description: string) {
-  return numeric.pipe(z.number().int().min(1).max(most)).describe(description);
-}
-
-/** Text that a program can get: no NUL byte and no half of a surrogate pair. */
-function text(description: string) {
-  return z
-    .string()
-    .refine((value) => !value.includes('\0'), 'must not contain a NUL byte')
-    .refine((value) => value.isWellFormed(), 'must be well-formed Unicode')
-    .describe(description);
-}
-
-const path = (description: string) => text(description).min(1).max(maxPathBytes);
-
-const environment = z
-  .record(text('Name of a variable').regex(/^[^=]+$/, 'must be a name without "="'), text('Its value'))
-  .describe('Added to the fixed environment');
+import { allowedCommands, count, environment, natural, numeric, path, text } from './schema-parts.ts';
 
 /** Limits of one exec; each is enforced or the exec is refused. */
 export const execLimitsSchema = z
@@ -46,11 +20,9 @@ export const execLimitsSchema = z
 
 /** What `SandboxPort.exec` takes. Unknown fields are dropped. */
 export const execRequestSchema = z.object({
-  argv: z
-    .array(text('Program or argument'))
-    .min(1)
-    .refine((argv) => argv[0] !== '', 'must begin with a program')
-    .describe('Program and arguments; a program without a slash is looked for in PATH'),
+  argv: list(text('Program or argument'), (argv) =>
+    argv.min(1).refine((words) => words[0] !== '', 'must begin with a program'),
+  ).describe('Program and arguments; a program without a slash is looked for in PATH'),
   cwd: path('Working directory, default /workspace').optional(),
   env: environment.optional(),
   stdin: z
@@ -68,6 +40,7 @@ export const execRequestSchema = z.object({
     .describe('drop: volume never stops a command whose reader is away; block: lossless back-pressure')
     .optional(),
   fresh: z.boolean().describe('A new envelope for this command alone').optional(),
+  secret_env: environment.describe('Added to the environment; their values are redacted from the output').optional(),
 }) satisfies z.ZodType<ExecRequest>;
 
 /** What a new sandbox is to be. Unknown fields are dropped. */
@@ -83,9 +56,12 @@ export const sandboxSpecSchema = z.object({
   workspace_mb: count(maxCount, 'MiB of the five roots together').optional(),
   inodes: count(maxCount, 'Inodes of the five roots together').optional(),
   fresh: z.boolean().describe('One envelope per command').optional(),
+  workspace: z.enum(['tmpfs', 'disk']).describe('disk outlives its runner and can be started again').optional(),
+  sandbox_allowed_commands: allowedCommands.optional(),
+  label: text('For people and lists').max(200).optional(),
+  lifetime_minutes: count(maxLifetimeMinutes, 'Minutes until it is destroyed by itself').optional(),
 }) satisfies z.ZodType<SandboxSpec>;
 
-const natural = z.number().int().min(0);
 const capabilitySet = z.string().regex(/^[0-9a-f]{16}$/);
 const limitVia = z.enum(['cgroup_v1', 'cgroup_v2', 'container', 'rlimit', 'none']);
 const namespaceNames = ['user', 'pid', 'mnt', 'net', 'ipc', 'uts', 'cgroup'] as const satisfies NamespaceName[];
@@ -97,6 +73,7 @@ const layerNames = [
   'proc_masks',
   'devices',
   'other_processes',
+  'programs',
 ] as const satisfies LayerName[];
 
 /** What was measured to be in force. */
@@ -122,8 +99,17 @@ export const effectiveSchema = z
     memory: z.object({ via: limitVia, bytes: natural.nullable() }).describe('Memory limit, and what enforces it'),
     processes: z.object({ via: limitVia, max: natural.nullable() }).describe('Process limit, and what enforces it'),
     cpu: z.object({ via: limitVia, cores: z.number().min(0).nullable() }).describe('CPU rate, and what enforces it'),
-    workspace: z.object({ bytes: natural, inodes: natural }).describe('Size of the five roots'),
+    workspace: z
+      .object({ bytes: natural, inodes: natural, via: z.enum(['tmpfs', 'loop', 'project_quota']) })
+      .describe('Size of the five roots, and what holds them'),
     network: z.enum(['none', 'session', 'host']).describe('Which network the command has'),
+    programs: z
+      .object({
+        enforced: z.enum(['none', 'kernel']),
+        count: natural,
+        via: z.array(z.enum(['noexec_mounts', 'landlock', 'memfd_noexec', 'memfd_filter'])),
+      })
+      .describe('Whether only listed programs can be code, how many they are, and what enforces it'),
     descriptors: z.array(natural).describe('Descriptors that a command starts with'),
   })
   .describe('What was measured to be in force') satisfies z.ZodType<Effective>;

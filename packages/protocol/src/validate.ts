@@ -8,7 +8,7 @@ import { BoxkiteError } from './errors.ts';
 export function validate<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => `${fieldOf(issue.path)}: ${issue.message}`);
+  const problems = result.error.issues.map((issue) => problemOf(issue, value));
   const first = result.error.issues[0];
   const field = first === undefined ? 'request' : fieldOf(first.path);
   throw new BoxkiteError('invalid_request', problems[0] ?? 'the request is not valid', {
@@ -17,8 +17,24 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
   });
 }
 
-/** A path such as `limits.pids` or `argv.1`; a key of `env` is the caller's data and is left out. */
+/** Whoever has left out a field, or has misspelt it, reads of no types. */
+function problemOf({ code, path, message }: z.core.$ZodIssue, value: unknown): string {
+  const field = fieldOf(path);
+  const absent = path.length > 0 && at(value, path) === undefined;
+  return absent && (code === 'invalid_type' || code === 'invalid_union')
+    ? `${field} is missing`
+    : `${field}: ${message}`;
+}
+
+function at(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (found, key) => (typeof found === 'object' && found !== null ? Reflect.get(found, key) : undefined),
+    value,
+  );
+}
+
+/** A path such as `limits.pids` or `argv.1`; a key of `env` or `secret_env` is the caller's data and is left out. */
 function fieldOf(path: readonly PropertyKey[]): string {
   if (path.length === 0) return 'request';
-  return path[0] === 'env' ? 'env' : path.map(String).join('.');
+  return path[0] === 'env' || path[0] === 'secret_env' ? path[0] : path.map(String).join('.');
 }

@@ -42,8 +42,9 @@ const effective: Effective = {
   memory: { via: 'none', bytes: null },
   processes: { via: 'cgroup_v2', max: 256 },
   cpu: { via: 'none', cores: null },
-  workspace: { bytes: 1, inodes: 1 },
+  workspace: { bytes: 1, inodes: 1, via: 'tmpfs' },
   network: 'none',
+  programs: { enforced: 'none', count: 0, via: [] },
   descriptors: [0, 1, 2],
 };
 

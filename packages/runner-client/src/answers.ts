@@ -3,7 +3,17 @@ import type { Buffer } from 'node:buffer';
 import type { Effective } from '@boxkite/protocol';
 import { EFFECTIVE_BYTES, type EffectiveReader, readEffective } from './effective.ts';
 import { FrameError, readCount, readOptionalCount, readStream } from './frames.ts';
-import type { ListedExec, ListedSandbox, OpenedSandbox, ProbeEntry, ProbeReport, RunnerListing } from './types.ts';
+import type {
+  ListedExec,
+  ListedSandbox,
+  ListedUsage,
+  OpenedSandbox,
+  ProbeEntry,
+  ProbeReport,
+  ProgramsSet,
+  RunnerListing,
+  WorkspaceId,
+} from './types.ts';
 
 /** STARTED. */
 export interface Started {
@@ -58,6 +68,15 @@ export function decodeOpened(payload: Buffer): OpenedSandbox {
   return { sandbox: payload.readBigUInt64LE(0), effective: readEffective(payload, 8) };
 }
 
+/** PROGRAMS_SET. */
+export function decodeProgramsSet(payload: Buffer): ProgramsSet {
+  if (payload.length < EFFECTIVE_BYTES) throw new FrameError('a payload ends early');
+  const cursor = new Cursor(payload, EFFECTIVE_BYTES);
+  const missing = Array.from({ length: cursor.u32() }, () => cursor.text());
+  cursor.end();
+  return { effective: readEffective(payload, 0), missing };
+}
+
 /** STARTED. */
 export function decodeStarted(payload: Buffer, reader: EffectiveReader): Started {
   expectLength(payload, 8 + EFFECTIVE_BYTES);
@@ -110,13 +129,18 @@ export function decodeEnded(payload: Buffer): Ended {
   };
 }
 
+const WORKSPACE_ID_BYTES = 16;
+/** The `u32` that stands for "not measured". */
+const NONE = 0xffff_ffff;
+
 /** Reads values in order and never beyond the payload. */
 class Cursor {
   readonly #from: Buffer;
-  #at = 0;
+  #at: number;
 
-  constructor(from: Buffer) {
+  constructor(from: Buffer, at = 0) {
     this.#from = from;
+    this.#at = at;
   }
 
   #step(bytes: number): number {
@@ -148,6 +172,16 @@ class Cursor {
 
   count(): number {
     return readCount(this.#from, this.#step(8));
+  }
+
+  optionalCount(): number | null {
+    return readOptionalCount(this.#from, this.#step(8));
+  }
+
+  workspace(): WorkspaceId {
+    const at = this.#step(WORKSPACE_ID_BYTES);
+    // A copy: a payload is only valid while it is decoded.
+    return Uint8Array.from(this.#from.subarray(at, at + WORKSPACE_ID_BYTES));
   }
 
   text(): string {
@@ -201,7 +235,14 @@ export function decodeListing(payload: Buffer): RunnerListing {
   const cursor = new Cursor(payload);
   const sandboxes: ListedSandbox[] = [];
   for (let left = cursor.u32(); left > 0; left -= 1) {
-    sandboxes.push({ sandbox: cursor.id(), envelopes: cursor.u32(), idle: cursor.u32(), closing: cursor.u8() !== 0 });
+    sandboxes.push({
+      sandbox: cursor.id(),
+      envelopes: cursor.u32(),
+      idle: cursor.u32(),
+      closing: cursor.u8() !== 0,
+      workspace: ofDisk(cursor.workspace()),
+      usage: usage(cursor),
+    });
   }
   const execs: ListedExec[] = [];
   for (let left = cursor.u32(); left > 0; left -= 1) {
@@ -214,6 +255,18 @@ export function decodeListing(payload: Buffer): RunnerListing {
       stderr: { committed: cursor.count(), produced: cursor.count() },
     });
   }
+  const workspaces: WorkspaceId[] = [];
+  for (let left = cursor.u32(); left > 0; left -= 1) workspaces.push(cursor.workspace());
   cursor.end();
-  return { sandboxes, execs };
+  return { sandboxes, execs, workspaces };
+}
+
+/** A tmpfs is listed as an id of zeros. */
+function ofDisk(id: WorkspaceId): WorkspaceId | null {
+  return id.some((byte) => byte !== 0) ? id : null;
+}
+
+function usage(cursor: Cursor): ListedUsage {
+  const [memoryBytes, cpuUs, processes] = [cursor.optionalCount(), cursor.optionalCount(), cursor.u32()];
+  return { memoryBytes, cpuUs, processes: processes === NONE ? null : processes };
 }

@@ -6,6 +6,7 @@ import { EffectiveReader } from './effective.ts';
 import { errorOfFault, runnerLost } from './faults.ts';
 import { FrameError, FrameReader, type FrameSink, FrameType } from './frames.ts';
 import { COMMIT_REQUEST, encodeCommit } from './operations.ts';
+import { keep, type ReadMemory } from './read-memory.ts';
 
 /** A call that waits for its answer. Exactly one of the two is called, once. */
 export interface PendingCall {
@@ -18,7 +19,7 @@ export interface PendingCall {
 
 /** What receives the events of one exec, in order; after `ended` or `fail` nothing more comes. */
 export interface EventConsumer {
-  /** `data` may be kept. */
+  /** `data` may be kept; whoever knows when he needs it no more may say so by `letGo`, once. */
   output(stream: 1 | 2, offset: number, data: Buffer): void;
   gap(gap: Gap): void;
   ended(ended: Ended): void;
@@ -47,9 +48,12 @@ export class Connection implements FrameSink {
   /** Decodes `Effective` of the answers of this connection. */
   readonly effective = new EffectiveReader();
 
-  constructor(socket: Socket) {
+  /** `memory` is what the socket is read into, where it was made so. */
+  constructor(socket: Socket, memory?: ReadMemory) {
     this.#socket = socket;
-    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    const receive = (chunk: Buffer): void => this.#receive(chunk);
+    if (memory === undefined) socket.on('data', receive);
+    else memory.deliverTo(receive);
     socket.on('error', (error) => this.#fail('the socket failed', error));
     socket.on('end', () => this.#fail('it was closed by the runner'));
     socket.on('close', () => this.#fail('it was closed'));
@@ -140,7 +144,7 @@ export class Connection implements FrameSink {
   }
 
   output(exec: bigint, stream: 1 | 2, offset: number, data: Buffer): void {
-    this.#consumer(exec).output(stream, offset, data);
+    this.#consumer(exec).output(stream, offset, keep(data));
   }
 
   #answer(type: number, request: number, payload: Buffer): void {

@@ -1,9 +1,17 @@
 import { Buffer } from 'node:buffer';
-import type { Effective, LayerName, LimitVia, NamespaceName } from '@boxkite/protocol';
+import type {
+  Effective,
+  EffectivePrograms,
+  LayerName,
+  LimitVia,
+  NamespaceName,
+  ProgramsVia,
+  WorkspaceVia,
+} from '@boxkite/protocol';
 import { FrameError, readCount, readOptionalCount } from './frames.ts';
 
 /** Bytes of `Effective` on the wire. */
-export const EFFECTIVE_BYTES = 136;
+export const EFFECTIVE_BYTES = 144;
 
 const NAMESPACES: readonly NamespaceName[] = ['user', 'pid', 'mnt', 'net', 'ipc', 'uts', 'cgroup'];
 /** In the order of the bits of `tried` and `held`; bit 3 is the network's. */
@@ -15,6 +23,13 @@ const LAYERS: readonly (readonly [number, LayerName])[] = [
   [16, 'proc_masks'],
   [32, 'devices'],
   [64, 'other_processes'],
+  [128, 'programs'],
+];
+const PROGRAMS_VIA: readonly (readonly [number, ProgramsVia])[] = [
+  [1, 'noexec_mounts'],
+  [2, 'landlock'],
+  [4, 'memfd_noexec'],
+  [8, 'memfd_filter'],
 ];
 const VIA: Readonly<Record<number, LimitVia>> = {
   0: 'none',
@@ -23,7 +38,10 @@ const VIA: Readonly<Record<number, LimitVia>> = {
   3: 'container',
   4: 'rlimit',
 };
+const WORKSPACE: Readonly<Record<number, WorkspaceVia>> = { 1: 'tmpfs', 2: 'loop', 3: 'project_quota' };
 const SECCOMP: Readonly<Record<number, Effective['seccomp']>> = { 0: 'none', 1: 'strict', 2: 'filter' };
+/** More than any command starts with. */
+const DESCRIPTORS: readonly number[] = Array.from({ length: 256 }, (_, number) => number);
 const INIT: Readonly<Record<number, Effective['init']>> = { 1: 'own', 2: 'same-user' };
 
 function named<T>(names: Readonly<Record<number, T>>, value: number): T {
@@ -51,6 +69,15 @@ function layers(tried: number, held: number): Effective['layers'] {
     if ((tried & bit) !== 0) found[name] = (held & bit) !== 0;
   }
   return found;
+}
+
+function programs(from: Buffer, at: number, held: boolean): EffectivePrograms {
+  const bits = from.readUInt8(at);
+  return {
+    enforced: held ? 'kernel' : 'none',
+    count: from.readUInt16LE(at + 2),
+    via: PROGRAMS_VIA.filter(([bit]) => (bits & bit) !== 0).map(([, name]) => name),
+  };
 }
 
 /** Reads `Effective` at `at`; the caller has checked that it lies within the payload. */
@@ -83,10 +110,15 @@ export function readEffective(from: Buffer, at: number): Effective {
     memory: { via: memoryVia, bytes: memoryVia === 'none' ? null : readOptionalCount(from, at + 104) },
     processes: { via: pidsVia, max: pidsVia === 'none' ? null : from.readUInt32LE(at + 132) },
     cpu: { via: cpuVia, cores: cpuVia === 'none' ? null : cores(from.readUInt32LE(at + 128)) },
-    workspace: { bytes: readCount(from, at + 112), inodes: readCount(from, at + 120) },
+    workspace: {
+      bytes: readCount(from, at + 112),
+      inodes: readCount(from, at + 120),
+      via: named(WORKSPACE, from.readUInt8(at + 136)),
+    },
     // A namespace may be the host's own: only the trial says that nothing can be reached.
     network: held.network === true ? 'none' : 'host',
-    descriptors: [0, 1, 2],
+    programs: programs(from, at + 140, held.programs === true),
+    descriptors: DESCRIPTORS.slice(0, from.readUInt8(at + 137)),
   };
 }
 

@@ -1,18 +1,20 @@
 import type { Buffer } from 'node:buffer';
-import type { BoxkiteError, ExecRequest } from '@boxkite/protocol';
+import type { BoxkiteError } from '@boxkite/protocol';
 import { decodeStarted } from './answers.ts';
 import type { Connection, PendingCall } from './connection.ts';
-import { RunnerExecution } from './execution.ts';
+import { type CommitMode, RunnerExecution } from './execution.ts';
 import { abortedBy, naming } from './faults.ts';
 import { FrameType } from './frames.ts';
 import { type ExecFields, encodeExec } from './operations.ts';
 import type { StdinWriter } from './stdin.ts';
+import type { RunnerExecRequest } from './types.ts';
 
 /** What an exec call needs beside its fields. */
 export interface ExecCallOptions {
   /** What the caller asked for, for errors that name it. */
-  readonly request: ExecRequest;
+  readonly request: RunnerExecRequest;
   readonly outputBytes: number | undefined;
+  readonly commits: CommitMode | undefined;
   /** The writer of standard input once the exec has its number; absent where it has no later input. */
   readonly stdin: ((exec: bigint) => StdinWriter) | null;
   /** Input that is written and closed in the background. */
@@ -61,9 +63,9 @@ class ExecCall implements PendingCall {
 
   answer(payload: Buffer): void {
     const { exec, effective } = decodeStarted(payload, this.#connection.effective);
-    const { outputBytes, input, signal } = this.#options;
+    const { outputBytes, commits, input, signal } = this.#options;
     const stdin = this.#options.stdin?.(exec) ?? null;
-    const start = { exec, effective, stdoutFrom: 0, stderrFrom: 0, outputBytes, stdin };
+    const start = { exec, effective, stdoutFrom: 0, stderrFrom: 0, outputBytes, stdin, commits };
     const execution = new RunnerExecution(this.#connection, start);
     this.#connection.consume(exec, execution);
     this.#execution = execution;

@@ -1,6 +1,5 @@
 import {
   BoxkiteError,
-  type ExecRequest,
   maxArgumentBytes,
   maxCount,
   maxInlineStdinBytes,
@@ -8,6 +7,7 @@ import {
   maxTerminalSize,
 } from '@boxkite/protocol';
 import { type EncodedStrings, type ExecFields, encodeStrings } from './operations.ts';
+import type { RunnerExecRequest } from './types.ts';
 
 const MIB = 1024 * 1024;
 /** The runner refuses less: PID 1 and the start of a program need it. */
@@ -79,7 +79,7 @@ function tooLong(): BoxkiteError {
 }
 
 /** Checks a request and brings it into the protocol's units. Throws `invalid_request` or `argument_list_too_long`. */
-export function execFields(sandbox: bigint, request: ExecRequest, environment: Environment): ExecFields {
+export function execFields(sandbox: bigint, request: RunnerExecRequest, environment: Environment): ExecFields {
   const argv = encodeArguments(request.argv);
   const cwd = request.cwd ?? '/workspace';
   checkText('cwd', cwd);
@@ -87,6 +87,7 @@ export function execFields(sandbox: bigint, request: ExecRequest, environment: E
   const encoded = environment.with(request.env);
   if (argv.bytes.length + encoded.bytes.length > maxArgumentBytes) throw tooLong();
   const { limits, stdin, tty } = request;
+  if (stdin === 'channel' && tty !== undefined) throw invalid('stdin', 'a terminal has no channel');
   whole('limits.output_bytes', limits?.output_bytes, 0, 0, Number.MAX_SAFE_INTEGER);
   const inline = stdin instanceof Uint8Array && stdin.length <= maxInlineStdinBytes;
   return {
@@ -97,7 +98,7 @@ export function execFields(sandbox: bigint, request: ExecRequest, environment: E
     pids: whole('limits.pids', limits?.pids, 0, 1, maxCount),
     columns: tty === undefined ? 0 : whole('tty.columns', tty.columns, 0, 1, maxTerminalSize),
     rows: tty === undefined ? 0 : whole('tty.rows', tty.rows, 0, 1, maxTerminalSize),
-    stdin: stdin === undefined ? 0 : inline ? 1 : 2,
+    stdin: stdin === undefined ? 0 : stdin === 'channel' ? 3 : inline ? 1 : 2,
     terminal: tty !== undefined,
     block: request.overflow === 'block',
     fresh: request.fresh === true,

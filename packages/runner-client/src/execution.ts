@@ -38,7 +38,14 @@ export interface ExecutionStart {
   /** Bytes kept per stream; the rest is taken from the command and reported as one gap. `undefined`: all. */
   readonly outputBytes: number | undefined;
   readonly stdin: StdinWriter | null;
+  readonly commits?: CommitMode | undefined;
 }
+
+/**
+ * Who says that bytes need no repetition: the handle, when its consumer has taken them (`consumed`), or its holder by
+ * `commit` and `release` (`caller`), who then gets everything again after his own end.
+ */
+export type CommitMode = 'consumed' | 'caller';
 
 interface Waiter {
   resolve(result: IteratorResult<ExecEvent, undefined>): void;
@@ -72,6 +79,7 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
   #draining = false;
   #discarding = false;
   #spoiled: BoxkiteError | null = null;
+  #commits: CommitMode;
   #onEnd: ((error: BoxkiteError | null) => void)[] = [];
 
   constructor(connection: Connection, start: ExecutionStart) {
@@ -80,6 +88,7 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
     this.#connection = connection;
     this.#exec = start.exec;
     this.#stdin = start.stdin;
+    this.#commits = start.commits ?? 'consumed';
     const cap = start.outputBytes ?? Number.MAX_SAFE_INTEGER;
     this.#stdout = { received: start.stdoutFrom, consumed: start.stdoutFrom, committed: start.stdoutFrom, cap };
     this.#stderr = { received: start.stderrFrom, consumed: start.stderrFrom, committed: start.stderrFrom, cap };
@@ -135,6 +144,21 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
     );
   }
 
+  /** Why it did not get all that it was given, where that is why it was killed. */
+  get spoiled(): BoxkiteError | null {
+    return this.#spoiled;
+  }
+
+  /** With `commits: 'caller'`: bytes before these offsets are never needed again. */
+  commit(stdout: number, stderr: number): void {
+    this.#connection.commit(this.#exec, stdout, stderr, false);
+  }
+
+  /** With `commits: 'caller'`, after the end: nothing of the exec is ever needed again. */
+  release(): void {
+    this.#connection.commit(this.#exec, this.#stdout.received, this.#stderr.received, true);
+  }
+
   /** Calls back once: with `null` when the exec has ended, with the error when the runner is lost. */
   whenEnded(callback: (error: BoxkiteError | null) => void): void {
     if (this.#ended || this.#failure !== null) callback(this.#ended ? null : this.#failure);
@@ -159,6 +183,13 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
   /** Kills an exec that nobody will iterate: its events are dropped as they come. */
   discard(): void {
     this.#discarding = true;
+    this.#commits = 'consumed';
+    this.#queue = [];
+    this.#head = 0;
+    if (this.#ended && !this.#finished) {
+      this.#finished = true;
+      this.release();
+    }
     this.requestKill();
   }
 
@@ -190,8 +221,8 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
   }
 
   ended(ended: Ended): void {
-    if (this.#spoiled !== null) {
-      this.#connection.commit(this.#exec, this.#stdout.received, this.#stderr.received, true);
+    if (this.#spoiled !== null && this.#commits === 'consumed') {
+      this.release();
       this.fail(this.#spoiled);
       return;
     }
@@ -220,7 +251,7 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
   commitNow(): void {
     const { consumed: stdout, committed: stdoutDone } = this.#stdout;
     const { consumed: stderr, committed: stderrDone } = this.#stderr;
-    if (this.#finished || (stdout === stdoutDone && stderr === stderrDone)) return;
+    if (this.#finished || this.#commits === 'caller' || (stdout === stdoutDone && stderr === stderrDone)) return;
     this.#stdout.committed = stdout;
     this.#stderr.committed = stderr;
     this.#connection.commit(this.#exec, stdout, stderr, false);
@@ -274,7 +305,7 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
       return;
     }
     this.#finished = true;
-    this.#connection.commit(this.#exec, this.#stdout.received, this.#stderr.received, true);
+    if (this.#commits === 'consumed') this.release();
   }
 
   /** The event given out last is done with. */
@@ -294,7 +325,7 @@ export class RunnerExecution implements ExecHandle, EventConsumer {
   #consumedUpTo(state: StreamState, end: number): void {
     state.consumed = end;
     // After the end only its own commit matters: it frees all at once.
-    if (this.#ended || end === state.committed) return;
+    if (this.#ended || end === state.committed || this.#commits === 'caller') return;
     if (end - state.committed >= COMMIT_BYTES) this.commitNow();
     else this.#connection.commitSoon(this);
   }

@@ -1,7 +1,7 @@
 /** Frames that the client sends, encoded: header and payload in one buffer. */
 import { Buffer } from 'node:buffer';
 import { FrameError, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, writeHeader } from './frames.ts';
-import type { OpenRequest } from './types.ts';
+import type { OpenRequest, ProgramPolicy, WorkspaceId } from './types.ts';
 
 /** `Exec` of the protocol page, in its units. */
 export interface ExecFields {
@@ -16,8 +16,8 @@ export interface ExecFields {
   readonly pids: number;
   readonly columns: number;
   readonly rows: number;
-  /** 0 `/dev/null`, 1 the inline bytes, 2 a later attach. */
-  readonly stdin: 0 | 1 | 2;
+  /** 0 `/dev/null`, 1 the inline bytes, 2 a later attach, 3 `/dev/null` and a channel. */
+  readonly stdin: 0 | 1 | 2 | 3;
   readonly terminal: boolean;
   readonly block: boolean;
   readonly fresh: boolean;
@@ -68,7 +68,7 @@ function frameOf(type: number, request: number, payloadBytes: number): Buffer {
 
 /** 0x01. */
 export function encodeOpen(request: number, open: OpenRequest): Buffer {
-  const frame = frameOf(FrameType.openSandbox, request, 32);
+  const frame = frameOf(FrameType.openSandbox, request, 56);
   let at = writeU64(frame, open.memoryBytes, HEADER_BYTES);
   at = writeU64(frame, open.workspaceBytes, at);
   at = frame.writeUInt32LE(open.pids, at);
@@ -77,14 +77,19 @@ export function encodeOpen(request: number, open: OpenRequest): Buffer {
   at = frame.writeUInt16LE(open.root, at);
   const flags =
     (open.fresh === true ? 1 : 0) | (open.requireMemory === true ? 2 : 0) | (open.requireCpu === true ? 4 : 0);
-  frame.writeUInt16LE(flags, at);
+  at = frame.writeUInt16LE(flags, at);
+  const disk = open.workspace?.kind === 'disk' ? open.workspace : null;
+  frame.fill(0, at);
+  frame.writeUInt8(disk === null ? 0 : disk.reopen ? 2 : 1, at);
+  if (disk !== null) frame.set(disk.id, at + 8);
   return frame;
 }
 
-/** 0x02. */
-export function encodeClose(request: number, sandbox: bigint): Buffer {
-  const frame = frameOf(FrameType.closeSandbox, request, 8);
-  frame.writeBigUInt64LE(sandbox, HEADER_BYTES);
+/** 0x02; with sandbox 0 it removes the workspace `id`. */
+export function encodeClose(request: number, sandbox: bigint, keep: boolean, id: WorkspaceId | null): Buffer {
+  const frame = frameOf(FrameType.closeSandbox, request, 32).fill(0, HEADER_BYTES);
+  const at = frame.writeUInt8(keep ? 1 : 0, frame.writeBigUInt64LE(sandbox, HEADER_BYTES));
+  if (id !== null) frame.set(id, at + 7);
   return frame;
 }
 
@@ -146,13 +151,24 @@ export function encodeFile(request: number, sandbox: bigint, instance: 0 | 1): B
 }
 
 /** 0x09. */
-export function encodeList(request: number): Buffer {
-  return frameOf(FrameType.list, request, 0);
+export function encodeList(request: number, usage: boolean): Buffer {
+  const frame = frameOf(FrameType.list, request, 1);
+  frame.writeUInt8(usage ? 1 : 0, HEADER_BYTES);
+  return frame;
 }
 
 /** 0x0a. */
 export function encodeProbe(request: number): Buffer {
   return frameOf(FrameType.probe, request, 0);
+}
+
+/** 0x0c; `null` for no list. */
+export function encodePrograms(request: number, sandbox: bigint, policy: ProgramPolicy | null): Buffer {
+  const { count, bytes } = encodeStrings(policy?.programs ?? []);
+  const frame = frameOf(FrameType.programs, request, 20 + bytes.length).fill(0, HEADER_BYTES);
+  frame.writeUInt8(policy === null ? 0 : 1, frame.writeBigUInt64LE(sandbox, HEADER_BYTES));
+  bytes.copy(frame, frame.writeUInt32LE(count, HEADER_BYTES + 16));
+  return frame;
 }
 
 /** Commits have no answer, so that all of them carry one request number, which no call gets. */

@@ -1,16 +1,16 @@
 import type { Buffer } from 'node:buffer';
 import type { Socket } from 'node:net';
-import { BoxkiteError, type ExecRequest } from '@boxkite/protocol';
-import { decodeAttached, decodeListing, decodeOpened, decodeProbed } from './answers.ts';
+import { BoxkiteError, type ErrorCode } from '@boxkite/protocol';
+import { decodeAttached, decodeListing, decodeOpened, decodeProbed, decodeProgramsSet } from './answers.ts';
 import { Connection } from './connection.ts';
 import { startExec } from './exec-call.ts';
 import { Environment, execFields } from './exec-fields.ts';
-import { RunnerExecution } from './execution.ts';
+import { type CommitMode, RunnerExecution } from './execution.ts';
 import { abortedBy, runnerLost } from './faults.ts';
 import { FileAgentClient } from './files/index.ts';
 import { FrameType } from './frames.ts';
 import { handOver } from './handover.ts';
-import { checkOpen } from './open-request.ts';
+import { checkOpen, checkPrograms, checkWorkspaceId } from './open-request.ts';
 import {
   type ExecFields,
   encodeAttach,
@@ -19,16 +19,23 @@ import {
   encodeList,
   encodeOpen,
   encodeProbe,
+  encodePrograms,
 } from './operations.ts';
 import { StdinWriter } from './stdin.ts';
 import type {
+  CloseOptions,
   FileView,
+  ListingOptions,
   OpenedSandbox,
   OpenRequest,
   ProbeReport,
+  ProgramPolicy,
+  ProgramsSet,
   RunnerClientOptions,
+  RunnerExecRequest,
   RunnerListing,
   SandboxId,
+  WorkspaceId,
 } from './types.ts';
 
 /** Request number of a connection's only frame. */
@@ -45,7 +52,7 @@ export class RunnerClient {
   constructor(socket: Socket, options: RunnerClientOptions) {
     this.#connect = options.connect;
     this.#environment = new Environment(options.environment);
-    this.#connection = new Connection(socket);
+    this.#connection = new Connection(socket, options.memory);
   }
 
   /** Resolves, never rejects, when the connection is gone: after it every call fails with `runner_lost`. */
@@ -53,7 +60,11 @@ export class RunnerClient {
     return this.#connection.lost;
   }
 
-  /** Aborting rejects `aborted` when no sandbox is left of it. Errors: `isolation_unavailable`, `capacity`, `invalid_request`. */
+  /**
+   * Aborting rejects `aborted` when no sandbox is left of it, nor a new workspace; one that was reopened is kept. Errors:
+   * `isolation_unavailable`, `capacity`, `invalid_request`; of a `disk` workspace `workspace_not_kept` where there is none
+   * to reopen, `conflict` where it exists already or is in use.
+   */
   async openSandbox(request: OpenRequest, signal?: AbortSignal): Promise<OpenedSandbox> {
     if (isAborted(signal)) throw abortedBy(signal);
     checkOpen(request);
@@ -62,25 +73,59 @@ export class RunnerClient {
       FrameType.opened,
       decodeOpened,
     );
-    if (!isAborted(signal)) return opened;
-    await this.closeSandbox(opened.sandbox);
-    throw abortedBy(signal);
-  }
-
-  /** Resolves when nothing of it is left; an unknown one resolves too. */
-  async closeSandbox(sandbox: SandboxId): Promise<void> {
+    const { programs, workspace } = request;
     try {
-      await this.#connection.request((number) => encodeClose(number, sandbox), FrameType.done, nothing);
+      const set = programs === undefined ? undefined : await this.setPrograms(opened.sandbox, programs);
+      if (isAborted(signal)) throw abortedBy(signal);
+      return { ...opened, ...set };
     } catch (error) {
-      if (!(error instanceof BoxkiteError) || error.code !== 'not_found') throw error;
+      await this.closeSandbox(opened.sandbox, { keep: workspace?.kind === 'disk' && workspace.reopen });
+      throw error;
     }
   }
 
   /**
-   * Starts a command. Aborting before the start rejects `aborted` when nothing of it runs; after the start it kills the
-   * exec. `limits.output_bytes` bounds what the handle gives out per stream; the rest is one gap before the end.
+   * Has the kernel let commands execute the listed programs alone, or with `null` everything. Resolves when no envelope of
+   * before is left and one of the new list has been tried; where it rejects as refused, what was in force stays. Errors:
+   * `invalid_request` (`details.program`, `details.reason`) for a program that can't be enforced, `conflict` while an exec
+   * or another change is under way, `isolation_unavailable`.
    */
-  exec(sandbox: SandboxId, request: ExecRequest, signal?: AbortSignal): Promise<RunnerExecution> {
+  async setPrograms(sandbox: SandboxId, policy: ProgramPolicy | null): Promise<ProgramsSet> {
+    if (policy !== null) checkPrograms(policy);
+    return await this.#connection.request(
+      (number) => encodePrograms(number, sandbox, policy),
+      FrameType.programsSet,
+      decodeProgramsSet,
+    );
+  }
+
+  /**
+   * Resolves when nothing of it is left but the workspace that is to be kept; an unknown one resolves too. Of several
+   * calls one without `keep` is enough for the workspace to go. Errors: `invalid_request` where a tmpfs is to be kept, and
+   * then the sandbox goes on.
+   */
+  async closeSandbox(sandbox: SandboxId, options: CloseOptions = {}): Promise<void> {
+    const keep = options.keep === true;
+    await this.#unless('not_found', (number) => encodeClose(number, sandbox, keep, null));
+  }
+
+  /** Removes a kept workspace; one that does not exist resolves too. Errors: `conflict` while a sandbox has it open. */
+  async removeWorkspace(id: WorkspaceId): Promise<void> {
+    checkWorkspaceId(id);
+    await this.#unless('workspace_not_kept', (number) => encodeClose(number, 0n, false, id));
+  }
+
+  /**
+   * Starts a command. Aborting before the start rejects `aborted` when nothing of it runs; after the start it kills the
+   * exec. `limits.output_bytes` bounds what the handle gives out per stream, unless the caller commits; the rest is one
+   * gap before the end.
+   */
+  exec(
+    sandbox: SandboxId,
+    request: RunnerExecRequest,
+    signal?: AbortSignal,
+    commits?: CommitMode,
+  ): Promise<RunnerExecution> {
     if (isAborted(signal)) return Promise.reject(abortedBy(signal));
     let fields: ExecFields;
     try {
@@ -91,8 +136,9 @@ export class RunnerClient {
     }
     return startExec(this.#connection, fields, {
       request,
-      outputBytes: request.limits?.output_bytes,
-      stdin: fields.stdin === 2 ? (exec) => this.#stdin(exec) : null,
+      outputBytes: commits === 'caller' ? undefined : request.limits?.output_bytes,
+      commits,
+      stdin: fields.stdin >= 2 ? (exec) => this.#stdin(exec) : null,
       // Too long for the request itself.
       input: fields.stdin === 2 && request.stdin instanceof Uint8Array ? request.stdin : null,
       signal,
@@ -103,7 +149,7 @@ export class RunnerClient {
    * Becomes the consumer of an exec that another connection started, from what is not committed on; also of one that has
    * ended and whose record is still kept. Errors: `not_found`; `invalid_request` where this client consumes it already.
    */
-  attach(execId: string): Promise<RunnerExecution> {
+  attach(execId: string, commits?: CommitMode): Promise<RunnerExecution> {
     const exec = execNumber(execId);
     if (exec === null)
       return Promise.reject(new BoxkiteError('not_found', 'there is no such exec', { details: { kind: 'exec' } }));
@@ -117,8 +163,16 @@ export class RunnerClient {
         expects: FrameType.attached,
         answer: (payload) => {
           const { effective, stdoutFrom, stderrFrom } = decodeAttached(payload);
-          const start = { exec, effective, stdoutFrom, stderrFrom, outputBytes: undefined, stdin: this.#stdin(exec) };
-          const execution = new RunnerExecution(this.#connection, start);
+          const stdin = this.#stdin(exec);
+          const execution = new RunnerExecution(this.#connection, {
+            exec,
+            effective,
+            stdoutFrom,
+            stderrFrom,
+            outputBytes: undefined,
+            stdin,
+            commits,
+          });
           this.#connection.consume(exec, execution);
           resolve(execution);
         },
@@ -127,9 +181,10 @@ export class RunnerClient {
     });
   }
 
-  /** Sandboxes of the runner, and execs whose record it still keeps. */
-  list(): Promise<RunnerListing> {
-    return this.#connection.request(encodeList, FrameType.listing, decodeListing);
+  /** Sandboxes and workspaces of the runner, and execs whose record it still keeps. */
+  list(options: ListingOptions = {}): Promise<RunnerListing> {
+    const usage = options.usage === true;
+    return this.#connection.request((number) => encodeList(number, usage), FrameType.listing, decodeListing);
   }
 
   /** What the machine can enforce, as tried by the runner at its start. */
@@ -150,6 +205,15 @@ export class RunnerClient {
   /** Ends the connection: on the owner's descriptor this ends the runner and everything that it started. */
   close(): Promise<void> {
     return this.#connection.close();
+  }
+
+  /** Waits for DONE; the error `gone` is as good. */
+  async #unless(gone: ErrorCode, encode: (number: number) => Buffer): Promise<void> {
+    try {
+      await this.#connection.request(encode, FrameType.done, nothing);
+    } catch (error) {
+      if (!(error instanceof BoxkiteError) || error.code !== gone) throw error;
+    }
   }
 
   #stdin(exec: bigint): StdinWriter {

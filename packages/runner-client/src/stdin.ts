@@ -52,7 +52,9 @@ export class StdinWriter {
     if (socket === null || socket.destroyed) return;
     await new Promise<void>((resolve) => {
       socket.once('close', () => resolve());
-      socket.end(() => resolve());
+      // A byte says that the end was seen: from then on it is one, whatever becomes of this process.
+      socket.once('data', () => resolve());
+      socket.end();
     });
   }
 

@@ -147,6 +147,11 @@ test('out and in again by tar itself, with long names, links and modes', async (
   const long = `${'n'.repeat(90)}/${'m'.repeat(120)}`;
   await mkdir(host('tree', 'n'.repeat(90)), { recursive: true });
   await writeFile(host('tree', long), 'long');
+  // Where an archive cuts names at 100 bytes, these end in a slash: as ours has them, and as tar does.
+  for (const length of [99, 97]) {
+    await mkdir(host('tree', 's'.repeat(length)));
+    await writeFile(host('tree', 's'.repeat(length), 'file'), 'is no directory');
+  }
   await writeFile(host('tree/.hidden'), 'hidden', { mode: 0o600 });
   await writeFile(host('tree/large'), Buffer.alloc(3_000_001, 'l'));
   await symlink('x'.repeat(200), host('tree/link'));
@@ -164,4 +169,10 @@ test('out and in again by tar itself, with long names, links and modes', async (
     expect((await lstat(host(`from-${format}/second`))).nlink).toBe(2);
     expect(await readlink(host(`from-${format}/link`))).toBe('x'.repeat(200));
   }
+});
+
+test('of an old archive, whose directories have a slash for a type', async () => {
+  await client.archiveIn('/workspace/old', tarOf({ name: 'd/', type: '0' }, { name: 'd/f', type: '0', body: 'x' }));
+  expect((await lstat(host('old/d'))).isDirectory()).toBe(true);
+  expect(await readFile(host('old/d/f'), 'utf8')).toBe('x');
 });

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, rmdirSync } from 'node:fs';
 import { access, link, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -24,6 +25,34 @@ async function count(items: AsyncIterable<unknown>): Promise<number> {
   for await (const _ of items) found++;
   return found;
 }
+
+test('removals of one tree at one time end well, all of them', async () => {
+  for (let round = 0; round < 150; round += 1) {
+    for (let at = 0; at < 6; at += 1) mkdirSync(host('many', `a${at}`, 'b', 'c'), { recursive: true });
+    const removals = Array.from({ length: 6 }, () =>
+      client.remove('/workspace/many', { recursive: true, missingOk: true }),
+    );
+    await Promise.all(removals);
+    expect(existsSync(host('many'))).toBe(false);
+  }
+});
+
+test('directories that go while they are walked do not end the walk', async () => {
+  const names = Array.from({ length: 20 }, (_, at) => host('coming', `d${at}`));
+  for (const name of names) mkdirSync(name, { recursive: true });
+  for (let round = 0; round < 60; round += 1) {
+    const walks = Array.from({ length: 20 }, () => count(client.walk('/workspace/coming')));
+    await new Promise(setImmediate);
+    // In one go, so that the agent is met at every point.
+    for (const until = performance.now() + 10; performance.now() < until; ) {
+      for (const name of names) {
+        rmdirSync(name);
+        mkdirSync(name);
+      }
+    }
+    await Promise.all(walks);
+  }
+});
 
 describe('links', () => {
   test.each(['/etc/passwd', '/proc/self/environ', '../../../../etc/passwd', '/proc/1/root/etc/passwd', '/dev/zero'])(

@@ -158,3 +158,43 @@ test('a watch reports changes, in new directories too', async () => {
   expect(to).toMatchObject({ path: 'moved', cookie: from?.cookie });
   await client.remove('/workspace/watched', { recursive: true });
 });
+
+test('a search reads no more than it may', async () => {
+  const line = `needle ${'x'.repeat(57)}\n`;
+  for (const name of ['m1', 'm2', 'm3']) {
+    await client.write(`/workspace/much/${name}`, Buffer.from(line.repeat(2048)), { createParents: true });
+  }
+  const end = async (maxBytes: number) => {
+    const records = client.search('/workspace/much', 'needle', { maxBytes });
+    let next = await records.next();
+    while (!next.done) next = await records.next();
+    return next.value;
+  };
+  const whole = 3 * 2048 * line.length;
+  expect(await end(0)).toMatchObject({ matches: 3 * 2048, truncated: false });
+  expect(await end(whole)).toMatchObject({ matches: 3 * 2048, truncated: false });
+  const some = await end(whole / 2);
+  expect(some.truncated).toBe(true);
+  expect(some.matches).toBeGreaterThan(1000);
+  expect(some.matches).toBeLessThanOrEqual(3 * 1024);
+  expect(await end(1)).toMatchObject({ matches: 0, truncated: true });
+});
+
+test("a shell's globs cross directories, and match names and whole paths", async () => {
+  await client.write('/workspace/glob/a/b.py', Buffer.from('needle'), { createParents: true });
+  await client.write('/workspace/glob/c.py', Buffer.from('needle'));
+  await client.write('/workspace/glob/d{e}.py', Buffer.from('needle'));
+  const found = async (...include: string[]) => {
+    const paths: string[] = [];
+    const options = { include, shellGlobs: true };
+    for await (const { path } of client.search('/workspace/glob', 'needle', options)) paths.push(path);
+    return paths;
+  };
+  expect(await found('*.py')).toEqual(['a/b.py', 'c.py', 'd{e}.py']);
+  expect(await found('b.*')).toEqual(['a/b.py']);
+  expect(await found('a*y')).toEqual(['a/b.py']);
+  expect(await found('workspace/glob/?.py')).toEqual(['c.py']);
+  expect(await found('[!c].py')).toEqual(['a/b.py']);
+  expect(await found('d[{]e[}].py')).toEqual(['d{e}.py']);
+  expect(await found('glob/*')).toEqual([]);
+});

@@ -9,6 +9,7 @@ import { type FakePeer, FakeRunner, type Frame, obliging } from './support/fake-
 import { encodeFrame, outputFrame, rawFrame, sampleEffective, sampleEnded, sampleError } from './support/layouts.ts';
 
 const request = { argv: ['true'] };
+const NO_ID = '0'.repeat(32);
 
 /** A script that treats each exec by `run` and everything else as `obliging` does. */
 function scripted(run: (peer: FakePeer, frame: Frame, exec: bigint) => void): (peer: FakePeer, frame: Frame) => void {
@@ -57,10 +58,12 @@ describe('calls', () => {
       other_processes: true,
     });
     expect(await client.probe()).toEqual({ mode: 'root', layers: [] });
-    expect(await client.list()).toEqual({ sandboxes: [], execs: [] });
+    expect(await client.list({ usage: true })).toEqual({ sandboxes: [], execs: [], workspaces: [] });
     await client.closeSandbox(sandbox);
     const frames = runner.peers[0]?.seen ?? [];
     expect(frames.map(({ name }) => name)).toEqual(['open_sandbox', 'probe', 'list', 'close_sandbox']);
+    expect(frames[2]?.fields).toEqual({ flags: '1' });
+    expect(frames[3]?.fields).toEqual({ sandbox: '1', keep: '0', workspace_id: NO_ID });
     expect(frames[0]?.fields).toEqual({
       memory_bytes: '1',
       workspace_bytes: '2',
@@ -69,6 +72,8 @@ describe('calls', () => {
       inodes: '3',
       root: '6',
       flags: '5',
+      workspace: '0',
+      workspace_id: NO_ID,
     });
   });
 
@@ -189,6 +194,56 @@ describe('calls', () => {
   it('close a sandbox that is unknown', async () => {
     await using runner = await FakeRunner.start((peer, frame) => peer.send('error', frame.request, sampleError(3)));
     await (await runner.client()).closeSandbox(5n);
+  });
+
+  it('carry the workspace: opened, kept, listed, removed', async () => {
+    const id = Buffer.from('0190f5e28c3b7a4d9e1f00112233aabb', 'hex');
+    await using runner = await FakeRunner.start(obliging());
+    const client = await runner.client();
+    const open = { ...openRequest, workspace: { kind: 'disk', id, reopen: true } } as const;
+    const { sandbox } = await client.openSandbox(open);
+    await client.closeSandbox(sandbox, { keep: true });
+    await client.removeWorkspace(id);
+    const fields = runner.peers[0]?.seen.map((frame) => frame.fields) ?? [];
+    expect(fields[0]).toMatchObject({ workspace: '2', workspace_id: id.toString('hex') });
+    expect(fields[1]).toEqual({ sandbox: '1', keep: '1', workspace_id: NO_ID });
+    expect(fields[2]).toEqual({ sandbox: '0', keep: '0', workspace_id: id.toString('hex') });
+  });
+
+  it.each([new Uint8Array(15).fill(1), new Uint8Array(16)])('refuse %o as the id of a workspace', async (id) => {
+    await using runner = await FakeRunner.start(obliging());
+    const client = await runner.client();
+    const refused = { code: 'invalid_request', details: { field: 'workspace' } };
+    const open = { ...openRequest, workspace: { kind: 'disk', id, reopen: false } } as const;
+    expect(await failureOf(client.openSandbox(open))).toMatchObject(refused);
+    expect(await failureOf(client.removeWorkspace(id))).toMatchObject(refused);
+  });
+
+  it('remove a workspace that is not there, and not one in use', async () => {
+    let code = 16;
+    await using runner = await FakeRunner.start((peer, frame) =>
+      peer.send('error', frame.request, sampleError(code, 'workspace')),
+    );
+    const client = await runner.client();
+    await client.removeWorkspace(new Uint8Array(16).fill(1));
+    code = 18;
+    expect(await failureOf(client.removeWorkspace(new Uint8Array(16).fill(1)))).toMatchObject({ code: 'conflict' });
+  });
+
+  it.each([
+    [true, '1'],
+    [false, '0'],
+  ])('leave what was there before an open that is aborted too late (reopen %s)', async (reopen, keep) => {
+    const controller = new AbortController();
+    const obliged = obliging();
+    await using runner = await FakeRunner.start((peer, frame) => {
+      if (frame.name === 'open_sandbox') controller.abort();
+      obliged(peer, frame);
+    });
+    const client = await runner.client();
+    const open = { ...openRequest, workspace: { kind: 'disk', id: new Uint8Array(16).fill(1), reopen } } as const;
+    expect(await failureOf(client.openSandbox(open, controller.signal))).toMatchObject({ code: 'aborted' });
+    expect(runner.peers[0]?.seen.at(-1)).toMatchObject({ name: 'close_sandbox', fields: { keep } });
   });
 });
 
@@ -364,6 +419,26 @@ describe('commits', () => {
     expect(sent.at).toBeGreaterThan(1024 * 1024);
     await collect(execution);
     expect(sent.most).toBeLessThanOrEqual(1024 * 1024);
+  });
+
+  it('of the caller are the only ones where he asks for that, also after a kill', async () => {
+    const sent = { most: 0, at: 0 };
+    const total = 1024 * 1024;
+    await using runner = await FakeRunner.start(windowed(total, sent));
+    const client = await runner.client();
+    const execution = await client.exec(1n, { ...request, limits: { output_bytes: 10 } }, undefined, 'caller');
+    expect((await collect(execution)).stdout.length).toBe(total);
+    await execution.kill();
+    await delay(60);
+    const commits = () => runner.peers[0]?.seen.flatMap(({ name, fields }) => (name === 'commit' ? [fields] : []));
+    expect(commits()).toEqual([]);
+    execution.commit(17, 0);
+    execution.release();
+    await until(() => commits()?.length === 2);
+    expect(commits()).toEqual([
+      { exec: '1', stdout: '17', stderr: '0', end: '0' },
+      { exec: '1', stdout: String(total), stderr: '0', end: '1' },
+    ]);
   });
 
   it('go with the next exec in one write', async () => {
@@ -553,6 +628,27 @@ describe('standard input', () => {
     expect(await failureOf(execution.write(Buffer.from('late')))).toMatchObject({ code: 'stdin_closed' });
     (main as FakePeer | null)?.end(1n);
     await collect(execution);
+  });
+
+  it('is closed once the runner has said that it has seen the end, or the command is gone', async () => {
+    await using runner = await FakeRunner.start(scripted((peer, frame, exec) => peer.started(frame.request, exec)));
+    const client = await runner.client();
+    for (const answer of ['byte', 'close'] as const) {
+      const execution = await client.exec(1n, { argv: ['cat'], stdin: 'stream' });
+      await execution.write(Buffer.from('x'));
+      const input = runner.peers.at(-1) as FakePeer;
+      input.raw = null;
+      let closed = false;
+      const closing = execution.closeStdin().then(() => {
+        closed = true;
+      });
+      await input.ended;
+      await delay(20);
+      expect(closed).toBe(false);
+      if (answer === 'byte') input.socket.write(Buffer.of(0));
+      else input.socket.destroy();
+      await closing;
+    }
   });
 
   it('waits where the command does not read, and fails when it closes its input', async () => {

@@ -33,9 +33,17 @@ const encoders: Readonly<Record<string, (request: number, fields: Fields) => Buf
       fresh: (n('flags') & 1) !== 0,
       requireMemory: (n('flags') & 2) !== 0,
       requireCpu: (n('flags') & 4) !== 0,
+      workspace:
+        n('workspace') === 0
+          ? undefined
+          : { kind: 'disk', id: Buffer.from(field(fields, 'workspace_id'), 'hex'), reopen: n('workspace') === 2 },
     });
   },
-  close_sandbox: (request, fields) => operations.encodeClose(request, BigInt(field(fields, 'sandbox'))),
+  close_sandbox: (request, fields) => {
+    const sandbox = BigInt(field(fields, 'sandbox'));
+    const id = sandbox === 0n ? Buffer.from(field(fields, 'workspace_id'), 'hex') : null;
+    return operations.encodeClose(request, sandbox, fields['keep'] === '1', id);
+  },
   exec: (request, fields) => {
     const n = (name: string): number => Number(field(fields, name));
     const stdin = n('stdin');
@@ -47,7 +55,7 @@ const encoders: Readonly<Record<string, (request: number, fields: Fields) => Buf
       pids: n('pids'),
       columns: n('columns'),
       rows: n('rows'),
-      stdin: stdin === 1 ? 1 : stdin === 2 ? 2 : 0,
+      stdin: stdin === 1 ? 1 : stdin === 2 ? 2 : stdin === 3 ? 3 : 0,
       terminal: n('terminal') === 1,
       block: n('overflow') === 1,
       fresh: n('flags') === 1,
@@ -70,8 +78,15 @@ const encoders: Readonly<Record<string, (request: number, fields: Fields) => Buf
     operations.encodeResize(request, BigInt(field(fields, 'exec')), Number(fields['columns']), Number(fields['rows'])),
   file: (request, fields) =>
     operations.encodeFile(request, BigInt(field(fields, 'sandbox')), fields['instance'] === '1' ? 1 : 0),
-  list: (request) => operations.encodeList(request),
+  list: (request, fields) => operations.encodeList(request, fields['flags'] === '1'),
   probe: (request) => operations.encodeProbe(request),
+  programs: (request, fields) => {
+    const names = Array.from({ length: Number(fields['program_count']) }, (_, index) =>
+      text(fields[`program_${index}_name`]),
+    );
+    const policy = fields['enforce'] === '1' ? { programs: names } : null;
+    return operations.encodePrograms(request, BigInt(field(fields, 'sandbox')), policy);
+  },
   commit: (request, fields) => {
     expect(request).toBe(operations.COMMIT_REQUEST);
     const [exec, stdout, stderr] = [field(fields, 'exec'), field(fields, 'stdout'), field(fields, 'stderr')];
@@ -93,6 +108,7 @@ function effectiveFields(effective: Effective, wire: Fields): Fields {
     'proc_masks',
     'devices',
     'other_processes',
+    'programs',
   ] as const;
   const bits = (want: (held: boolean) => boolean): string =>
     String(
@@ -130,6 +146,15 @@ function effectiveFields(effective: Effective, wire: Fields): Fields {
     workspace_inodes: String(workspace.inodes),
     cpu_millis: String((cpu.cores ?? 0) * 1000),
     pids: processes.via === 'none' ? field(wire, 'pids') : String(processes.max),
+    workspace_via: String(['', 'tmpfs', 'loop', 'project_quota'].indexOf(workspace.via)),
+    descriptors: String(effective.descriptors.length),
+    programs_via: String(
+      ['noexec_mounts', 'landlock', 'memfd_noexec', 'memfd_filter'].reduce(
+        (sum, via, index) => (effective.programs.via.some((name) => name === via) ? sum + 2 ** index : sum),
+        0,
+      ),
+    ),
+    programs: String(effective.programs.count),
   };
 }
 
@@ -149,15 +174,33 @@ const decoders: Readonly<Record<string, (payload: Buffer, wire: Fields) => Field
     const from = { stdout_from: String(stdoutFrom), stderr_from: String(stderrFrom) };
     return { exec: String(exec), ...from, ...effectiveFields(effective, wire) };
   },
+  programs_set: (payload, wire) => {
+    const { effective, missing } = answers.decodeProgramsSet(payload);
+    const names = missing.map((name, index) => [`missing_${index}_name`, hex(name)] as const);
+    return {
+      ...effectiveFields(effective, wire),
+      missing_count: String(missing.length),
+      ...Object.fromEntries(names),
+    };
+  },
   listing: (payload) => {
-    const { sandboxes, execs } = answers.decodeListing(payload);
-    const into: Record<string, string> = { sandbox_count: String(sandboxes.length), exec_count: String(execs.length) };
-    for (const [index, { sandbox, envelopes, idle, closing }] of sandboxes.entries()) {
+    const { sandboxes, execs, workspaces } = answers.decodeListing(payload);
+    const into: Record<string, string> = {
+      sandbox_count: String(sandboxes.length),
+      exec_count: String(execs.length),
+      workspace_count: String(workspaces.length),
+    };
+    for (const [index, id] of workspaces.entries()) into[`workspace_${index}_id`] = Buffer.from(id).toString('hex');
+    for (const [index, { sandbox, envelopes, idle, closing, workspace, usage }] of sandboxes.entries()) {
       const values = {
         id: String(sandbox),
         envelopes: String(envelopes),
         idle: String(idle),
         closing: closing ? '1' : '0',
+        workspace_id: Buffer.from(workspace ?? new Uint8Array(16)).toString('hex'),
+        memory_bytes: optional(usage.memoryBytes),
+        cpu_us: optional(usage.cpuUs),
+        processes: String(usage.processes ?? 0xffff_ffff),
       };
       for (const [name, value] of Object.entries(values)) into[`sandbox_${index}_${name}`] = value;
     }

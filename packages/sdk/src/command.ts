@@ -14,6 +14,8 @@ export interface CommandOptions {
   /** ms of running time; at the limit everything that the command started is killed and `end` is `timed_out`. */
   readonly timeout_ms?: number | undefined;
   readonly limits?: ExecLimits | undefined;
+  /** Added like `env`; each value is masked wherever output shows it. Needs a daemon. */
+  readonly secret_env?: Readonly<Record<string, string>> | undefined;
   /** Runs in an envelope of its own, made for this command alone. */
   readonly fresh?: boolean | undefined;
   /** Aborting kills everything that the command started, then the call fails with `aborted`. */
@@ -26,10 +28,16 @@ export function execRequest(command: Command, options: CommandOptions): ExecRequ
     argv: typeof command === 'string' ? ['/bin/sh', '-c', command] : checkedArguments(command),
     cwd: options.cwd,
     env: options.env,
+    secret_env: options.secret_env,
     timeout_ms: options.timeout_ms === undefined ? undefined : checkedTimeout(options.timeout_ms),
     limits: options.limits,
     fresh: options.fresh,
   };
+}
+
+/** Input that is given whole. */
+export function inputBytes(data: string | Uint8Array | undefined): Uint8Array | undefined {
+  return typeof data === 'string' ? new TextEncoder().encode(data) : data;
 }
 
 function checkedArguments(command: readonly unknown[]): readonly string[] {

@@ -44,12 +44,28 @@ export class Deadline {
   }
 }
 
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+/** Waits for what others may wait for too, and no longer than until the signal aborts. Errors: `aborted`. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  const gone = Promise.withResolvers<never>();
+  const abort = (): void =>
+    gone.reject(new BoxkiteError('aborted', 'the call was cancelled', { cause: signal.reason }));
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, gone.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/** The longest time limit: a timer takes no more. */
+export const maxTimeoutMs: number = 2 ** 31 - 1;
 
 /** A timeout as a whole number of ms. Errors: `invalid_request`. */
 export function checkedTimeout(value: unknown): number {
-  if (typeof value === 'number' && value > 0 && value <= MAX_TIMEOUT_MS) return Math.ceil(value);
-  throw new BoxkiteError('invalid_request', `timeout_ms is to be a number above 0 and at most ${MAX_TIMEOUT_MS}`, {
+  if (typeof value === 'number' && value > 0 && value <= maxTimeoutMs) return Math.ceil(value);
+  throw new BoxkiteError('invalid_request', `timeout_ms is to be a number above 0 and at most ${maxTimeoutMs}`, {
     hint: 'Leave it out for no time limit.',
     details: { field: 'timeout_ms' },
   });

@@ -4,7 +4,7 @@ import type { SandboxProvider } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 
 /** Always fails with `unsupported_platform`. */
-export function createLocalProvider(): SandboxProvider {
+export function createLocalProvider(_options?: object): SandboxProvider {
   throw new BoxkiteError(
     'unsupported_platform',
     'boxkite runs sandboxes on Linux, and this program is bundled for another platform',

@@ -1,7 +1,7 @@
 /** A running command whose output is read as it comes. */
 
 import type { ExecEvent, ExecHandle, ExecRecord, OutputStream } from '@boxkite/protocol';
-import { BoxkiteError } from '@boxkite/protocol';
+import { BoxkiteError, BoxkiteFailure } from '@boxkite/protocol';
 import { shellStatus } from './result.ts';
 
 /** The end of a streamed command. */
@@ -29,19 +29,28 @@ export type StreamEvent =
 
 type Decoders = Readonly<Record<OutputStream, InstanceType<typeof TextDecoder>>>;
 
+/** What a stream does beside giving events. */
+export interface StreamBehaviour {
+  readonly signal?: AbortSignal | undefined;
+  /** What leaving the loop early does to the command. */
+  readonly leaving: 'kill' | 'detach';
+  /** Says a failure in the caller's words. */
+  readonly explain?: ((error: unknown) => unknown) | undefined;
+}
+
 /**
- * Iterate it once to get the events; a reader that is slow makes the command wait. Leaving the loop early kills the
- * command. Without a loop, awaiting `result` reads the output and drops it.
+ * Iterate it once to get the events; a reader that is slow makes the command wait. Leaving the loop early kills a command
+ * of `stream`, and leaves one of `attach` running. Without a loop, awaiting `result` reads the output and drops it.
  */
 export class ExecStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   readonly #start: Promise<ExecHandle>;
-  readonly #signal: AbortSignal | undefined;
+  readonly #behaviour: StreamBehaviour;
   readonly #ended = Promise.withResolvers<StreamResult>();
   #iterated = false;
 
-  constructor(start: Promise<ExecHandle>, signal?: AbortSignal) {
+  constructor(start: Promise<ExecHandle>, behaviour: StreamBehaviour) {
     this.#start = start;
-    this.#signal = signal;
+    this.#behaviour = behaviour;
     // Both failures reach whoever iterates, asks for the result or calls a method; nobody has to.
     start.catch((): undefined => undefined);
     this.#ended.promise.catch((): undefined => undefined);
@@ -81,7 +90,7 @@ export class ExecStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     try {
       await handle.kill();
     } catch (error) {
-      if (!(error instanceof BoxkiteError) || error.code !== 'exec_ended') throw error;
+      if (!(error instanceof BoxkiteFailure) || error.code !== 'exec_ended') throw error;
     }
   }
 
@@ -97,9 +106,20 @@ export class ExecStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return this.#events();
   }
 
-  /** Kills the command, where it still runs. */
+  /** Writes all of a source and closes the input; a command that ends first is fine. Errors: those of the source and of `write`. */
+  async feed(source: AsyncIterable<Uint8Array>): Promise<void> {
+    try {
+      for await (const part of source) await this.write(part);
+      await this.closeStdin();
+    } catch (error) {
+      if (error instanceof BoxkiteFailure && (error.code === 'exec_ended' || error.code === 'stdin_closed')) return;
+      throw error;
+    }
+  }
+
+  /** Kills the command of `stream`, where it still runs; leaves one of `attach` running. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
+    if (this.#behaviour.leaving === 'kill') await this.kill();
   }
 
   async *#events(): AsyncGenerator<StreamEvent, void, undefined> {
@@ -112,10 +132,11 @@ export class ExecStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
           ended = true;
           this.#settle(event.record);
         }
-        yield* this.#translate(event, decoders);
+        yield* translate(event, decoders);
       }
-    } catch (error) {
+    } catch (failure) {
       ended = true;
+      const error = this.#behaviour.explain?.(failure) ?? failure;
       this.#ended.reject(error);
       throw error;
     } finally {
@@ -124,33 +145,20 @@ export class ExecStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   }
 
   #settle(record: ExecRecord): void {
-    if (this.#signal?.aborted !== true) {
+    const { signal, leaving } = this.#behaviour;
+    if (signal?.aborted !== true || leaving === 'detach') {
       this.#ended.resolve(streamResult(record));
       return;
     }
-    throw new BoxkiteError('aborted', 'the command was cancelled and nothing of it runs', {
-      cause: this.#signal.reason,
-    });
-  }
-
-  *#translate(event: ExecEvent, decoders: Decoders): Generator<StreamEvent, void, undefined> {
-    if (event.type === 'output') {
-      yield { ...event, text: decoders[event.stream].decode(event.data, { stream: true }) };
-      return;
-    }
-    if (event.type === 'gap') {
-      // What follows a gap doesn't continue the character before it.
-      yield* rest(decoders, event.stream, event.from);
-      yield event;
-      return;
-    }
-    yield* rest(decoders, 'stdout', event.record.stdout_bytes);
-    yield* rest(decoders, 'stderr', event.record.stderr_bytes);
-    yield { type: 'ended', result: streamResult(event.record) };
+    throw new BoxkiteError('aborted', 'the command was cancelled and nothing of it runs', { cause: signal.reason });
   }
 
   /** The loop was left early. */
   async #abandon(): Promise<void> {
+    if (this.#behaviour.leaving === 'detach') {
+      this.#ended.reject(new BoxkiteError('aborted', 'the loop over the command was left, and the command runs on'));
+      return;
+    }
     this.#ended.reject(new BoxkiteError('aborted', 'the loop over the command was left, and the command killed'));
     await this.kill();
   }
@@ -162,6 +170,28 @@ export class ExecStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
       this.#ended.reject(error);
     }
   }
+}
+
+/** Events of a port as callers get them. */
+export async function* streamEvents(events: AsyncIterable<ExecEvent>): AsyncGenerator<StreamEvent, void, undefined> {
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  for await (const event of events) yield* translate(event, decoders);
+}
+
+function* translate(event: ExecEvent, decoders: Decoders): Generator<StreamEvent, void, undefined> {
+  if (event.type === 'output') {
+    yield { ...event, text: decoders[event.stream].decode(event.data, { stream: true }) };
+    return;
+  }
+  if (event.type === 'gap') {
+    // What follows a gap doesn't continue the character before it.
+    yield* rest(decoders, event.stream, event.from);
+    yield event;
+    return;
+  }
+  yield* rest(decoders, 'stdout', event.record.stdout_bytes);
+  yield* rest(decoders, 'stderr', event.record.stderr_bytes);
+  yield { type: 'ended', result: streamResult(event.record) };
 }
 
 /** The text of a character that was cut off, as U+FFFD. */

@@ -13,10 +13,12 @@ import type {
 } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 
+const NONE = '0'.repeat(16);
+
 export const effective: Effective = {
   init: 'own',
   user: { uid: 1001, gid: 1001, host_uid: 100_000, groups: 0 },
-  capabilities: { inheritable: '0', permitted: '0', effective: '0', bounding: '0', ambient: '0' },
+  capabilities: { inheritable: NONE, permitted: NONE, effective: NONE, bounding: NONE, ambient: NONE },
   no_new_privs: true,
   seccomp: 'filter',
   seccomp_filters: 1,
@@ -26,8 +28,9 @@ export const effective: Effective = {
   memory: { via: 'none', bytes: null },
   processes: { via: 'rlimit', max: 256 },
   cpu: { via: 'none', cores: null },
-  workspace: { bytes: 1, inodes: 1 },
+  workspace: { bytes: 1 << 30, inodes: 1000, via: 'tmpfs' },
   network: 'none',
+  programs: { enforced: 'none', count: 0, via: [] },
   descriptors: [0, 1, 2],
 };
 
@@ -104,6 +107,7 @@ const noFiles: FilesPort = new Proxy({} as FilesPort, {
 export class FakeSandbox implements SandboxPort {
   readonly id = 'fake';
   readonly effective = effective;
+  readonly execs = null;
   readonly files: FilesPort;
   readonly requests: ExecRequest[] = [];
   destroyed = 0;
@@ -125,6 +129,7 @@ export class FakeSandbox implements SandboxPort {
 }
 
 export class FakeProvider implements SandboxProvider {
+  readonly sandboxes = null;
   readonly specs: SandboxSpec[] = [];
   readonly sandbox: FakeSandbox;
 

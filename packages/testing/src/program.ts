@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ExecEvent, ExecHandle, ExecRecord, ExecRequest, SandboxPort } from '@boxkite/protocol';
+import { within } from './patience.ts';
 import type { TestSandbox } from './runner.ts';
 
 /** A finished program. */
@@ -58,7 +59,7 @@ export async function collect(handle: ExecHandle): Promise<Outcome> {
 
 /** Runs a program to its end. */
 export async function run(sandbox: Executor, argv: readonly string[], options: ProgramOptions = {}): Promise<Outcome> {
-  return collect(await sandbox.exec({ timeout_ms: 60_000, ...options, argv }));
+  return collect(await sandbox.exec({ timeout_ms: within(60_000), ...options, argv }));
 }
 
 /** Runs a shell script to its end. */
@@ -122,15 +123,19 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Waits until `check` holds, at most `timeoutMs`; fails with the last value it described. */
+/**
+ * Waits until `check` holds, at most `timeoutMs` (longer where the machine is slow); fails with the last value it described.
+ * A look that begins when the time is over decides: one that takes long says how things were when it began.
+ */
 export async function eventually(
   check: () => boolean | Promise<boolean>,
   timeoutMs: number,
   describe: () => string,
 ): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  while (!(await check())) {
-    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${describe()}`);
-    await sleep(20);
+  const most = within(timeoutMs);
+  const deadline = performance.now() + most;
+  for (let isLast = false; !(await check()); await sleep(20)) {
+    if (isLast) throw new Error(`not within ${most} ms: ${describe()}`);
+    isLast = performance.now() > deadline;
   }
 }

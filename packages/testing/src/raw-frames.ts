@@ -23,6 +23,7 @@ export const TYPE = {
   list: 0x09,
   probe: 0x0a,
   commit: 0x0b,
+  programs: 0x0c,
   done: 0x80,
   opened: 0x81,
   started: 0x83,
@@ -55,7 +56,7 @@ function bytes(value: string | Uint8Array): Buffer {
 
 /** Payload of `open_sandbox` with small limits. */
 export function openPayload(options: { readonly workspaceBytes?: bigint; readonly flags?: number } = {}): Buffer {
-  const out = Buffer.alloc(32);
+  const out = Buffer.alloc(56);
   out.writeBigUInt64LE(256n * 1_048_576n, 0);
   out.writeBigUInt64LE(options.workspaceBytes ?? 16n * 1_048_576n, 8);
   out.writeUInt32LE(64, 16);
@@ -64,6 +65,11 @@ export function openPayload(options: { readonly workspaceBytes?: bigint; readonl
   out.writeUInt16LE(0, 28);
   out.writeUInt16LE(options.flags ?? 0, 30);
   return out;
+}
+
+/** Payload of `close_sandbox`. */
+export function closePayload(sandbox: bigint, keep = false, workspace: Uint8Array = new Uint8Array(16)): Buffer {
+  return Buffer.concat([u64(sandbox), Buffer.from([keep ? 1 : 0]), Buffer.alloc(7), workspace]);
 }
 
 /** Payload of `exec` without limits. */
@@ -106,6 +112,15 @@ export function commitPayload(exec: bigint, stdout: bigint, stderr: bigint, end:
   out.writeBigUInt64LE(stderr, 16);
   out.writeUInt8(end ? 1 : 0, 24);
   return out;
+}
+
+/** Payload of `programs`; `null` for no list. */
+export function programsPayload(sandbox: bigint, names: readonly string[] | null): Buffer {
+  const out = Buffer.alloc(20);
+  out.writeBigUInt64LE(sandbox);
+  out.writeUInt8(names === null ? 0 : 1, 8);
+  out.writeUInt32LE(names?.length ?? 0, 16);
+  return Buffer.concat([out, ...(names ?? []).map(bytes)]);
 }
 
 /** A number as the payload of `close_sandbox`. */

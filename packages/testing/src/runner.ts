@@ -8,7 +8,13 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { COMMAND_ENVIRONMENT } from '@boxkite/local';
 import type { Effective, ExecHandle, ExecRequest } from '@boxkite/protocol';
-import { FileAgentClient, type OpenRequest, RunnerClient, type SandboxId } from '@boxkite/runner-client';
+import {
+  type CloseOptions,
+  FileAgentClient,
+  type OpenRequest,
+  RunnerClient,
+  type SandboxId,
+} from '@boxkite/runner-client';
 
 /** How a private runner is started. */
 export interface TestRunnerOptions {
@@ -16,12 +22,16 @@ export interface TestRunnerOptions {
   readonly weaken?: readonly string[] | undefined;
   /** Seconds after which idle envelopes end. */
   readonly idleSeconds?: number | undefined;
+  /** By the names of its command line without `--max-`. */
+  readonly ceilings?: Readonly<Record<string, number>> | undefined;
   /** Blank envelopes made ahead. */
   readonly blanks?: number | undefined;
   /** Where the runner's own directory is made, beside those of other runners; default: nobody is beside it. */
   readonly beside?: string | undefined;
   /** `--root` values; default `host`. */
   readonly roots?: readonly string[] | undefined;
+  /** `--state`: where disk workspaces are kept; a private directory that outlives the runner. */
+  readonly state?: string | undefined;
 }
 
 /** What a test sandbox is to be; the defaults are the product's. */
@@ -38,7 +48,7 @@ export interface TestSandbox extends AsyncDisposable {
   exec(request: ExecRequest, signal?: AbortSignal): Promise<ExecHandle>;
   /** The one connection to its file agent, made at the first call. */
   agent(): Promise<FileAgentClient>;
-  destroy(): Promise<void>;
+  destroy(options?: CloseOptions): Promise<void>;
 }
 
 /** The runner looks for `newuidmap` in it; nothing else of the caller's environment reaches it. */
@@ -65,6 +75,8 @@ export function runnerArguments(directory: string, agent: string, options: TestR
   for (const root of options.roots ?? ['host']) args.push('--root', root);
   if (options.blanks !== undefined) args.push('--blanks', String(options.blanks));
   if (options.idleSeconds !== undefined) args.push('--idle-seconds', String(options.idleSeconds));
+  for (const [name, value] of Object.entries(options.ceilings ?? {})) args.push(`--max-${name}`, String(value));
+  if (options.state !== undefined) args.push('--state', options.state);
   if (options.weaken !== undefined && options.weaken.length > 0) args.push('--weaken', options.weaken.join(','));
   return args;
 }
@@ -223,9 +235,9 @@ class RunnerSandbox implements TestSandbox {
     return this.#agent;
   }
 
-  async destroy(): Promise<void> {
+  async destroy(options: CloseOptions = {}): Promise<void> {
     (await this.#agent)?.close();
-    await this.#client.closeSandbox(this.number);
+    await this.#client.closeSandbox(this.number, options);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

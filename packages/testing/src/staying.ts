@@ -1,5 +1,6 @@
 /** Programs that stay: started, heard once, and ended when the test says so. */
 import type { ExecHandle, ExecRecord, ExecRequest } from '@boxkite/protocol';
+import { within } from './patience.ts';
 import type { Executor } from './program.ts';
 
 /** A program that has said its first line and runs on. */
@@ -21,7 +22,7 @@ export async function startStaying(
   argv: readonly string[],
   options: Omit<ExecRequest, 'argv'> = {},
 ): Promise<Staying> {
-  const handle = await sandbox.exec({ stdin: 'stream', timeout_ms: 60_000, ...options, argv });
+  const handle = await sandbox.exec({ stdin: 'stream', timeout_ms: within(60_000), ...options, argv });
   const iterator = handle[Symbol.asyncIterator]();
   let stdout = '';
   let record: ExecRecord | undefined;

@@ -1,6 +1,6 @@
 /** The raw frames are a second reading of the protocol page; the vectors hold both readings together. */
 import { readFileSync } from 'node:fs';
-import { commitPayload, frame, HEADER, TYPE, u64 } from '@boxkite/testing';
+import { closePayload, commitPayload, frame, HEADER, TYPE } from '@boxkite/testing';
 import { describe, expect, it } from 'vitest';
 
 const LINES = readFileSync(new URL('../../../docs/reference/runner-protocol-vectors.tsv', import.meta.url), 'utf8')
@@ -16,7 +16,7 @@ function vector(name: string): { readonly type: number; readonly request: number
 describe('raw frames', () => {
   it('agree with the vectors', () => {
     const close = vector('close_sandbox');
-    expect({ type: TYPE.close, payload: u64(1n).toString('hex') }).toEqual({
+    expect({ type: TYPE.close, payload: closePayload(1n).toString('hex') }).toEqual({
       type: close.type,
       payload: close.payload,
     });

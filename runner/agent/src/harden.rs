@@ -95,6 +95,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     FCHMODAT2,
+    libc::SYS_flistxattr,
+    libc::SYS_fremovexattr,
     libc::SYS_utimensat,
     // names that nobody can guess
     libc::SYS_getrandom,

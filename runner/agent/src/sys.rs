@@ -183,6 +183,24 @@ pub fn chmodat(dir: RawFd, path: &CStr, mode: u32) -> Result<(), Errno> {
     check(|| unsafe { libc::fchmodat(dir, path.as_ptr(), mode, 0) } as i64).map(drop)
 }
 
+/// Names of the extended attributes; none where the file system has no such thing.
+pub fn attributes(fd: RawFd) -> Result<Vec<CString>, Errno> {
+    // No system call answers with more.
+    let mut names = vec![0u8; 64 << 10];
+    // SAFETY: `names` is writable for the length that is passed.
+    let length = match check(|| unsafe { libc::flistxattr(fd, names.as_mut_ptr().cast(), names.len()) } as i64) {
+        Err(Errno(libc::ENOTSUP)) => 0,
+        other => other? as usize,
+    };
+    let found = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(found.filter_map(|name| CString::new(name).ok()).collect())
+}
+
+pub fn remove_attribute(fd: RawFd, name: &CStr) -> Result<(), Errno> {
+    // SAFETY: `name` is a C string that lives through the call.
+    check(|| unsafe { libc::fremovexattr(fd, name.as_ptr()) } as i64).map(drop)
+}
+
 /// Whether the path may be written by this process.
 pub fn writable(dir: RawFd, path: &CStr) -> Result<(), Errno> {
     // SAFETY: `path` is a C string that lives through the call.
@@ -272,10 +290,14 @@ impl Entries {
         loop {
             if self.at >= self.end {
                 let buffer = &mut self.buffer;
-                let count = check(|| {
+                let count = match check(|| {
                     // SAFETY: `buffer` is writable for the length that is passed.
                     unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) }
-                })?;
+                }) {
+                    // A directory that was removed after it was opened is empty, as POSIX has it.
+                    Err(Errno(libc::ENOENT)) => 0,
+                    other => other?,
+                };
                 if count == 0 {
                     return Ok(None);
                 }

@@ -2,10 +2,10 @@
 //! the PID 1 that runs it. `maker` clones; `init` is what it clones.
 
 pub mod init;
-pub mod landlock;
 pub mod maker;
+pub mod program_maker;
+pub mod programs;
 mod root;
-pub mod seccomp;
 pub mod weakening;
 pub mod workspace;
 

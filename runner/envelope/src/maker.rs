@@ -9,11 +9,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use crate::init::{self, Shared};
+use crate::programs;
 use crate::root::{self, RootSource};
 use crate::weakening::Layer;
 use boxkite_system::step::{At, Broken};
 use boxkite_system::sys::{self, Errno, Fork};
 use boxkite_wire::frames::{Code, Failure, Reader, Writer};
+
+/// How long a killed maker may take.
+const LAST_MS: i32 = 1000;
+
+/// The step that fails with ESTALE where a listed file was replaced.
+const CHANGED: &str = "programs: the root has changed";
 
 /// What a clone becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +32,8 @@ pub enum Role {
     Agent = 1,
     /// The file agent that fills uploads and skills.
     Filler = 2,
+    /// The maker of a list of programs. Its one descriptor is the socket that the runner keeps the other end of.
+    Programs = 3,
 }
 
 /// One clone to be made. Its descriptors, in order: the control socket, the mounts, the cgroups to join.
@@ -55,7 +64,8 @@ impl Plan {
         let role = match reader.u8()? {
             0 => Role::Command,
             1 => Role::Agent,
-            _ => Role::Filler,
+            2 => Role::Filler,
+            _ => Role::Programs,
         };
         let init_id = Some(reader.u32()?).filter(|id| *id != u32::MAX);
         Ok(Self { id, role, init_id, command_id: reader.u32()?, mounts: reader.u8()? })
@@ -65,9 +75,24 @@ impl Plan {
 /// The runner's side.
 pub struct Maker {
     pub socket: OwnedFd,
-    _process: OwnedFd,
+    process: OwnedFd,
     /// Plans for which the socket has no room yet, with their descriptors.
     waiting: VecDeque<(Plan, Vec<OwnedFd>)>,
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        end(&self.process);
+    }
+}
+
+/// Nothing of a maker is left. One that even SIGKILL does not end, since the kernel does not come back, is left to itself.
+pub fn end(process: &OwnedFd) {
+    // It has ended already: that is what was wanted.
+    let _ = sys::pidfd_send_signal(process.as_fd(), libc::SIGKILL);
+    if sys::wait_readable(process.as_fd(), LAST_MS) {
+        let _ = sys::wait_pidfd(process.as_fd());
+    }
 }
 
 /// What became of a plan.
@@ -77,6 +102,11 @@ pub struct Cloned {
 }
 
 impl Maker {
+    /// One that another maker has made, whose first message was read.
+    pub fn new(socket: OwnedFd, process: OwnedFd) -> Self {
+        Self { socket, process, waiting: VecDeque::new() }
+    }
+
     /// Forks the maker of `source` and waits until its root stands.
     pub fn start(source: &RootSource, scratch: &Path, shared: &Shared) -> Result<Self, Failure> {
         let internal = |step: &'static str| move |errno| Failure::with(Code::Internal, step, errno);
@@ -94,11 +124,17 @@ impl Maker {
         match buffer[..count].split_first() {
             Some((b'R', _)) => {
                 sys::set_nonblocking(ours.as_fd(), true).map_err(internal("maker: socket"))?;
-                Ok(Self { socket: ours, _process: process, waiting: VecDeque::new() })
+                Ok(Self::new(ours, process))
             }
             Some((_, rest)) => Err(read_broken(rest)),
             None => Err(Failure::new(Code::Internal, "maker: ended")),
         }
+    }
+
+    /// Kills it, whatever it is waiting for; nothing is to be made any more.
+    pub fn kill(&self) {
+        // It has ended already: that is what was wanted.
+        let _ = sys::pidfd_send_signal(self.process.as_fd(), libc::SIGKILL);
     }
 
     /// Sends a plan on its way, at the latest when the maker has answered earlier ones.
@@ -132,7 +168,8 @@ impl Maker {
         let mut reader = Reader::new(&buffer[..count]);
         let id = reader.u64()?;
         let errno = reader.i32()?;
-        let process = fds.pop().ok_or(Broken { step: "clone", errno });
+        let step = if errno == libc::ESTALE { CHANGED } else { "clone" };
+        let process = fds.pop().ok_or(Broken { step, errno });
         Ok(Some(Cloned { id, process }))
     }
 }
@@ -168,6 +205,11 @@ fn serve(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd)
     if sys::send(socket.as_fd(), &first, &[]).is_err() || !ready {
         std::process::exit(1);
     }
+    serve_plans(shared, socket)
+}
+
+/// Clones what is planned until the runner ends.
+pub fn serve_plans(shared: &Shared, socket: &OwnedFd) -> ! {
     loop {
         let mut buffer = [0; 256];
         match sys::receive(socket.as_fd(), &mut buffer) {
@@ -179,6 +221,7 @@ fn serve(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd)
 
 fn prepare(source: &RootSource, scratch: &Path, shared: &Shared, socket: &OwnedFd) -> Result<(), Broken> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).at("maker: death signal")?;
+    sys::leave_signals_to_parent();
     keep_only(&[socket.as_raw_fd(), shared.agent.as_raw_fd()]).at("maker: descriptors")?;
     no_standard_streams()?;
     hide_arguments()?;
@@ -241,7 +284,11 @@ pub fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
 
 fn one(bytes: &[u8], fds: Vec<OwnedFd>, shared: &Shared, socket: BorrowedFd<'_>) {
     let Ok(plan) = Plan::read(bytes) else { std::process::exit(1) };
-    let cloned = clone(&plan, fds, shared);
+    let cloned = match &shared.fence {
+        Some(fence) if !fence.is_whole() => Err(Broken { step: CHANGED, errno: libc::ESTALE }),
+        _ if plan.role == Role::Programs => clone_maker(&plan, fds, shared),
+        _ => clone(&plan, fds, shared),
+    };
     let errno = cloned.as_ref().err().map_or(0, |broken| broken.errno);
     let answer = [&plan.id.to_le_bytes()[..], &errno.to_le_bytes()[..]].concat();
     let fds: Vec<RawFd> = cloned.iter().map(AsRawFd::as_raw_fd).collect();
@@ -278,7 +325,16 @@ fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Bro
     }
 }
 
-fn map_ids(pid: i32, plan: &Plan) -> Result<(), Broken> {
+/// Clones a maker for a list of programs. It keeps this one's privileges, in mounts of its own.
+fn clone_maker(plan: &Plan, mut fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Broken> {
+    let socket = fds.pop().ok_or(libc::EBADF).at("clone: socket")?;
+    match sys::fork_into((libc::CLONE_NEWNS | libc::CLONE_PARENT) as u64, 0, None).at("clone")? {
+        Fork::Child => programs::serve(plan, &socket, shared),
+        Fork::Parent { pidfd, .. } => Ok(pidfd),
+    }
+}
+
+pub fn map_ids(pid: i32, plan: &Plan) -> Result<(), Broken> {
     let map = match plan.init_id {
         Some(init) => format!("0 {init} 1\n1001 {} 1\n", plan.command_id),
         None => format!("1001 {} 1\n", plan.command_id),

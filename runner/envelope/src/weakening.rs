@@ -1,5 +1,7 @@
 //! Layers that the weakened twin leaves out. In the shipped runner every answer is a constant `false`.
 
+use boxkite_host::cgroup::Availability;
+
 /// Which layers are left out; `none()` in the shipped runner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weakening {
@@ -8,8 +10,8 @@ pub struct Weakening {
 }
 
 #[cfg(feature = "weakened")]
-const NAMES: [&str; 10] =
-    ["mounts", "user", "proc", "net", "pids", "memory", "seccomp", "landlock", "caps", "no_new_privs"];
+const NAMES: [&str; 11] =
+    ["mounts", "user", "proc", "net", "pids", "memory", "seccomp", "landlock", "caps", "no_new_privs", "programs"];
 
 /// The layers by their position in `NAMES`.
 #[derive(Clone, Copy)]
@@ -24,6 +26,8 @@ pub enum Layer {
     Landlock,
     Caps,
     NoNewPrivs,
+    /// A list of programs is taken, and none of its fences put up.
+    Programs,
 }
 
 impl Weakening {
@@ -32,6 +36,15 @@ impl Weakening {
         Self {
             #[cfg(feature = "weakened")]
             layers: 0,
+        }
+    }
+
+    /// What the twin leaves out of limits is as if the machine did not have it.
+    pub fn of(self, available: Availability) -> Availability {
+        Availability {
+            memory: available.memory.filter(|_| !self.lacks(Layer::Memory)),
+            pids: available.pids.filter(|_| !self.lacks(Layer::Pids)),
+            ..available
         }
     }
 

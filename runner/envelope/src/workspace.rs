@@ -1,4 +1,5 @@
-//! The five roots of one sandbox: one tmpfs of bounded size and number of inodes, in the runner's mount namespace.
+//! The five roots of one sandbox: one file system of bounded size and number of inodes, a tmpfs or a disk workspace, in the
+//! runner's mount namespace.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -6,10 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::maker::Role;
+use boxkite_host::disk::{self, Opened};
 use boxkite_system::step::{At, Broken};
 use boxkite_system::sys;
+use boxkite_wire::effective::workspace_via;
 
-/// Directories of the tmpfs in the order of `init::mounts::ROOTS`: name, mode, whether commands may write.
+/// Directories of it in the order of `init::mounts::ROOTS`: name, mode, whether commands may write.
 const ROOTS: [(&CStr, u32, bool); 5] = [
     (c"workspace", 0o755, true),
     (c"tmp", 0o1777, true),
@@ -18,14 +21,21 @@ const ROOTS: [(&CStr, u32, bool); 5] = [
     (c"skills", 0o755, false),
 ];
 
+/// Names and modes of the directories that a new workspace gets.
+pub fn roots() -> [disk::Root; 5] {
+    ROOTS.map(|(name, mode, _)| (name, mode))
+}
+
 const ATTRIBUTES: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
 /// A sandbox's files. Dropping it lets go of them; what still has them mounted keeps them until it ends.
 pub struct Workspace {
-    mount: OwnedFd,
+    /// `None` once the keeper has it.
+    mount: Option<OwnedFd>,
     place: PathBuf,
     pub bytes: u64,
-    pub inodes: u32,
+    pub inodes: u64,
+    pub via: u8,
 }
 
 fn text(path: &Path) -> Result<CString, Broken> {
@@ -43,53 +53,58 @@ impl Workspace {
             [(c"size", number(bytes)), (c"nr_inodes", number(u64::from(inodes))), (c"mode", c"0755".to_owned())];
         let options = options.each_ref().map(|(name, value)| (*name, value.as_c_str()));
         let mount = sys::new_mount(c"tmpfs", &options, ATTRIBUTES).at("workspace: tmpfs")?;
-        std::fs::create_dir(&place).at("workspace: place")?;
-        let workspace = Self { mount, place, bytes, inodes };
-        sys::move_mount(workspace.mount.as_fd(), libc::AT_FDCWD, &text(&workspace.place)?).at("workspace: attach")?;
-        for (name, mode, _) in ROOTS {
-            workspace.directory(name, mode, owner).at("workspace: roots")?;
+        for (name, mode) in roots() {
+            disk::directory(mount.as_fd(), name, mode, owner).at("workspace: roots")?;
         }
-        Ok(workspace)
+        Self::attach(place, mount, bytes, u64::from(inodes), workspace_via::TMPFS)
     }
 
-    /// Nothing but the runner reaches the tmpfs yet, so there is nobody to race.
-    fn directory(&self, name: &CStr, mode: u32, owner: u32) -> Result<(), i32> {
-        let dir = self.mount.as_raw_fd();
-        sys::mkdirat(dir, name, mode)?;
-        // SAFETY: plain calls on an open directory and a C string.
-        let result = unsafe {
-            libc::fchmodat(dir, name.as_ptr(), mode, 0) | libc::fchownat(dir, name.as_ptr(), owner, owner, 0)
-        };
-        if result < 0 { Err(sys::errno()) } else { Ok(()) }
+    /// One on disk, which has its roots.
+    pub fn on_disk(place: PathBuf, opened: Opened) -> Result<Self, Broken> {
+        Self::attach(place, opened.mount, opened.bytes, opened.inodes, opened.via)
+    }
+
+    fn attach(place: PathBuf, mount: OwnedFd, bytes: u64, inodes: u64, via: u8) -> Result<Self, Broken> {
+        std::fs::create_dir(&place).at("workspace: place")?;
+        sys::move_mount(mount.as_fd(), libc::AT_FDCWD, &text(&place)?).at("workspace: attach")?;
+        Ok(Self { mount: Some(mount), place, bytes, inodes, via })
     }
 
     /// Changes both bounds, while nothing has run in it.
     pub fn resize(&mut self, bytes: u64, inodes: u32) -> Result<(), Broken> {
-        if (bytes, inodes) != (self.bytes, self.inodes) {
+        if (bytes, u64::from(inodes)) != (self.bytes, self.inodes) {
             let options = CString::new(format!("size={bytes},nr_inodes={inodes}")).unwrap_or_default();
             let flags = libc::MS_REMOUNT | libc::MS_NOSUID | libc::MS_NODEV;
             sys::mount(None, &text(&self.place)?, None, flags, Some(&options)).at("workspace: resize")?;
-            (self.bytes, self.inodes) = (bytes, inodes);
+            (self.bytes, self.inodes) = (bytes, u64::from(inodes));
         }
         Ok(())
     }
 
-    /// Unattached mounts for a child of `role`.
-    pub fn mounts(&self, role: Role) -> Result<Vec<OwnedFd>, Broken> {
+    /// Unattached mounts for a child of `role`; with `data_only` nothing in them can be executed or mapped as code.
+    pub fn mounts(&self, role: Role, data_only: bool) -> Result<Vec<OwnedFd>, Broken> {
         let filler = role == Role::Filler;
+        let mount = self.mount.as_ref().ok_or(libc::EBADF).at("workspace: mounts")?;
         ROOTS
             .iter()
             .filter(|(_, _, writable)| !(filler && *writable))
             .map(|(name, _, writable)| {
                 let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
-                let tree = sys::open_tree(self.mount.as_raw_fd(), name, flags)?;
-                if !writable && !filler {
-                    sys::set_mount_attributes(tree.as_fd(), ATTRIBUTES | libc::MOUNT_ATTR_RDONLY, false)?;
+                let tree = sys::open_tree(mount.as_raw_fd(), name, flags)?;
+                let read_only = if !writable && !filler { libc::MOUNT_ATTR_RDONLY } else { 0 };
+                let no_code = if data_only { libc::MOUNT_ATTR_NOEXEC } else { 0 };
+                if read_only | no_code != 0 {
+                    sys::set_mount_attributes(tree.as_fd(), ATTRIBUTES | read_only | no_code, false)?;
                 }
                 Ok(tree)
             })
             .collect::<Result<Vec<_>, i32>>()
             .at("workspace: mounts")
+    }
+
+    /// The last that holds it, once `remove` has succeeded and nothing else has it mounted.
+    pub fn take_mount(&mut self) -> Option<OwnedFd> {
+        self.mount.take()
     }
 
     /// Takes it out of the runner's mount namespace. The kernel frees it with its last mount.

@@ -1,16 +1,20 @@
 //! Host ids of a sandbox: a range that no other sandbox of the machine (or of the user) has while it lives.
 //! A range is held by a lock on a file, so that the death of its holder frees it.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Root's ranges: 16 ids each, above what containers of systemd use and below the foreign ids of systemd.
 const ROOT_FIRST: u32 = 0x7000_0000;
-const ROOT_END: u32 = 0x7ff0_0000;
+pub(crate) const ROOT_END: u32 = 0x7ff0_0000;
 const ROOT_WIDTH: u32 = 16;
+/// Begins the name of a service id's lock.
+pub(crate) const SERVICE: &str = "service-";
 /// How many ranges one claim tries.
 const PROBES: u32 = 8192;
 
@@ -37,13 +41,20 @@ pub struct IdRange {
     pub lock: Option<OwnedFd>,
 }
 
+impl IdRange {
+    /// Holds nothing.
+    pub fn none() -> Self {
+        Self { init: None, command: 0, number: 0, lock: None }
+    }
+}
+
 impl IdSource {
     /// Claims a free range: EAGAIN if none was found, EPERM if the lock directory is not safe to use.
     pub fn claim(&self) -> io::Result<IdRange> {
         let (dir, slots, base, width) = match self {
             IdSource::Root { dir } => (dir, (ROOT_END - ROOT_FIRST) / ROOT_WIDTH, ROOT_FIRST, ROOT_WIDTH),
             IdSource::SubRange { first, count, dir, .. } => (dir, count / 2, *first, 2),
-            IdSource::OneId => return Ok(IdRange { init: None, command: 0, number: 0, lock: None }),
+            IdSource::OneId => return Ok(IdRange::none()),
         };
         // An ordinary user's own namespace has no users but these; root's, a container's too, has those of its /etc.
         let taken = if base == 1 { Vec::new() } else { ids_in_use()? };
@@ -55,11 +66,33 @@ impl IdSource {
             if taken.iter().any(|&(from, to)| from <= last && init <= to) {
                 continue;
             }
-            if let Some(lock) = lock(folder.as_raw_fd(), &self.lock_name(number))? {
+            let lock = lock(folder.as_raw_fd(), &self.lock_name(number))?;
+            if let Some(lock) = lock.filter(|lock| !is_kept(lock)) {
                 return Ok(IdRange { init: Some(init), command, number, lock: Some(lock) });
             }
         }
         Err(io::Error::from_raw_os_error(libc::EAGAIN))
+    }
+
+    /// Claims the range of this number for files that have its ids already: EAGAIN if somebody else has it.
+    pub fn claim_number(&self, number: u32) -> io::Result<IdRange> {
+        let IdSource::Root { dir } = self else { return Err(io::Error::from_raw_os_error(libc::EPERM)) };
+        if number >= (ROOT_END - ROOT_FIRST) / ROOT_WIDTH {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let lock = lock(open_folder(dir)?.as_raw_fd(), &self.lock_name(number))?;
+        let lock = lock.ok_or(io::Error::from_raw_os_error(libc::EAGAIN))?;
+        let init = ROOT_FIRST + number * ROOT_WIDTH;
+        Ok(IdRange { init: Some(init), command: init + 1, number, lock: Some(lock) })
+    }
+
+    /// Writes into the range's lock file which file has its ids: while that exists the range is given to nobody, also
+    /// when its holder has ended.
+    pub fn mark(&self, range: &IdRange, owner: &Path) -> io::Result<()> {
+        let Some(lock) = &range.lock else { return Ok(()) };
+        let file = File::from(lock.try_clone()?);
+        file.set_len(0)?;
+        file.write_all_at(owner.as_os_str().as_bytes(), 0)
     }
 
     /// Gives a range back: its lock file goes while the lock is still held. Without this call (a killed
@@ -78,8 +111,10 @@ impl IdSource {
         let (IdSource::Root { dir } | IdSource::SubRange { dir, .. }) = self else { return };
         let (Ok(folder), Ok(entries)) = (open_folder(dir), fs::read_dir(dir)) else { return };
         for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-            let ours = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-            if let Some(Ok(Some(held))) = ours.then(|| lock(folder.as_raw_fd(), &name)) {
+            let number = name.strip_prefix(SERVICE).unwrap_or(&name);
+            let ours = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+            let held = if ours { lock(folder.as_raw_fd(), &name).ok().flatten() } else { None };
+            if let Some(held) = held.filter(|held| !is_kept(held)) {
                 // Unlinked while it is held, so that nobody can hold it under a name that is gone.
                 let _ = fs::remove_file(dir.join(&name));
                 drop(held);
@@ -113,7 +148,7 @@ fn c_string(bytes: &[u8]) -> io::Result<std::ffi::CString> {
 }
 
 /// Opens (makes) the folder of the locks: ours alone to write, or EPERM.
-fn open_folder(dir: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_folder(dir: &Path) -> io::Result<OwnedFd> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -133,7 +168,7 @@ fn open_folder(dir: &Path) -> io::Result<OwnedFd> {
 
 /// Locks the file of a range, or answers none if another has it. A file that its holder unlinked between our
 /// open and our lock is tried again under its name.
-fn lock(folder: RawFd, name: &str) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn lock(folder: RawFd, name: &str) -> io::Result<Option<OwnedFd>> {
     let name = c_string(name.as_bytes())?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     loop {
@@ -158,7 +193,15 @@ fn lock(folder: RawFd, name: &str) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-fn random() -> io::Result<u32> {
+/// Whether a file that is still there has the ids of this locked range.
+fn is_kept(lock: &OwnedFd) -> bool {
+    let mut path = vec![0; libc::PATH_MAX as usize];
+    let length = lock.try_clone().and_then(|lock| File::from(lock).read_at(&mut path, 0)).unwrap_or(0);
+    path.truncate(length);
+    length > 0 && fs::symlink_metadata(OsStr::from_bytes(&path)).is_ok()
+}
+
+pub(crate) fn random() -> io::Result<u32> {
     let mut bytes = [0u8; 4];
     // SAFETY: `bytes` is writable for the length passed; four bytes come at once.
     check(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } as i32)?;
@@ -166,7 +209,7 @@ fn random() -> io::Result<u32> {
 }
 
 /// Every id that an entry of the machine covers, as ranges (first, last). A file that is missing has none.
-fn ids_in_use() -> io::Result<Vec<(u32, u32)>> {
+pub(crate) fn ids_in_use() -> io::Result<Vec<(u32, u32)>> {
     let mut out = Vec::new();
     for (path, width_at) in
         [("/etc/subuid", Some(2)), ("/etc/subgid", Some(2)), ("/etc/passwd", None), ("/etc/group", None)]
@@ -181,7 +224,7 @@ fn ids_in_use() -> io::Result<Vec<(u32, u32)>> {
 }
 
 /// The ranges that lines of `:`-separated fields cover. With a width (subuid): field 1 and the width's field;
-/// without (passwd, group): the single ids in fields 2 and 3. Garbage is skipped; only ranges of ours matter.
+/// without (passwd, group): the single ids in fields 2 and 3. Garbage is skipped.
 fn ranges(text: &str, width_at: Option<usize>) -> Vec<(u32, u32)> {
     let mut out = Vec::new();
     for line in text.lines() {
@@ -196,7 +239,6 @@ fn ranges(text: &str, width_at: Option<usize>) -> Vec<(u32, u32)> {
             None => out.extend([id(2), id(3)].into_iter().flatten().map(|id| (id, id))),
         }
     }
-    out.retain(|&(_, last)| last >= ROOT_FIRST);
     out
 }
 

@@ -34,7 +34,7 @@ fn refuse<T>(step: &'static str, errno: i32) -> Result<T, Broken> {
 }
 
 /// Whether `path` is a directory of the calling user that nobody else can enter.
-fn is_private(path: &Path) -> bool {
+pub(crate) fn is_private(path: &Path) -> bool {
     // SAFETY: no effect but its result.
     let own = unsafe { libc::geteuid() };
     fs::symlink_metadata(path).is_ok_and(|entry| entry.is_dir() && entry.uid() == own && entry.mode() & 0o077 == 0)
@@ -63,14 +63,17 @@ fn new_lock(path: &Path) -> Result<File, Broken> {
 }
 
 impl PrivateDirectory {
-    /// Takes a directory that the caller has made, and removes what dead runners left beside it.
-    pub fn take(path: &Path) -> Result<Self, Broken> {
+    /// Takes a directory that the caller has made, and removes what a dead runner left in it. One of many removes what
+    /// dead runners left beside it too.
+    pub fn take(path: &Path, one_of_many: bool) -> Result<Self, Broken> {
         if !path.is_absolute() || !is_private(path) {
             return refuse("directory: not private", libc::EPERM);
         }
         let lock = new_lock(path)?;
+        remove_groups(path);
+        remove_content(path);
         fs::create_dir(path.join(WORKSPACES)).at("directory: workspaces")?;
-        if let Some(parent) = path.parent() {
+        if let Some(parent) = path.parent().filter(|_| one_of_many) {
             sweep(parent, path);
         }
         Ok(Self { path: path.to_owned(), _lock: lock })
@@ -109,16 +112,20 @@ impl Drop for PrivateDirectory {
     }
 }
 
+/// Removes what a runner makes beside its lock.
+fn remove_content(path: &Path) {
+    let content = [SOCKET, GROUPS].map(|name| fs::remove_file(path.join(name)));
+    for result in content.into_iter().chain([fs::remove_dir(path.join(WORKSPACES))]) {
+        // Absent, or not ours to remove.
+        drop(result);
+    }
+}
+
 /// Removes the names that a runner makes, and the directory if nothing else is in it.
 fn remove(path: &Path) {
-    for result in [
-        fs::remove_file(path.join(SOCKET)),
-        fs::remove_file(path.join(GROUPS)),
-        fs::remove_dir(path.join(WORKSPACES)),
-        fs::remove_file(path.join(NEW_LOCK)),
-        fs::remove_file(path.join(LOCK)),
-        fs::remove_dir(path),
-    ] {
+    remove_content(path);
+    let locks = [NEW_LOCK, LOCK].map(|name| fs::remove_file(path.join(name)));
+    for result in locks.into_iter().chain([fs::remove_dir(path)]) {
         // Absent, or not ours to remove.
         drop(result);
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::cgroup::Availability;
+use crate::disk::Disk;
 use crate::user_namespace::Mode;
 use boxkite_wire::frames::Writer;
 
@@ -57,6 +58,19 @@ pub fn facts(mode: Mode, available: &Availability, no_range: &str, abi: u32) -> 
         cgroup("cpu_time_limit", "cpu time", available.cpu_time),
         fact("memfd_noexec", noexec, if noexec { "vm.memfd_noexec" } else { "kernel before 6.3" }),
     ]
+}
+
+/// What can hold disk workspaces.
+pub fn disk(disk: &Result<Disk, String>, is_wanted: bool) -> [Fact; 2] {
+    let forms = [("loop_workspaces", "ext4 images"), ("project_quota", "directories with a limit")];
+    let mut place = 0;
+    forms.map(|(name, words)| {
+        let tried = disk.as_ref().map_or_else(|why| Err(why.clone()), |disk| disk.tried[place].clone());
+        place += 1;
+        let fact = fact(name, tried.is_ok(), tried.err().unwrap_or_else(|| words.into()));
+        // Nobody who gave the runner no place for them misses them.
+        if is_wanted { fact } else { Fact { status: Status::NotNeeded, ..fact } }
+    })
 }
 
 /// Appends PROBED's list.

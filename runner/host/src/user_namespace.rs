@@ -1,6 +1,7 @@
 //! The three ways in: root, an ordinary user with a range of ids, an ordinary user with one.
 
 use std::fs;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,9 +50,11 @@ pub struct Entered {
     pub no_range: String,
 }
 
-const ROOT_LOCKS: &str = "/run/boxkite/ids";
+pub(crate) const ROOT_LOCKS: &str = "/run/boxkite/ids";
 /// The fewest ids that a container's user namespace must have to spare for sandboxes.
 const FEWEST: u32 = 64;
+/// How many of the spare ids of a container are for daemons.
+const SERVICES: u32 = 16;
 
 /// Gives the calling process every capability over a user namespace that it may map ids in. `fallback` holds the lock
 /// files of an ordinary user without a home.
@@ -83,26 +86,37 @@ pub fn enter(fallback: &Path) -> Result<Entered, Broken> {
 
 fn as_root(map: &str) -> Result<Entered, Broken> {
     let dir = PathBuf::from(ROOT_LOCKS);
-    let ids = if map.split_whitespace().eq(["0", "0", "4294967295"]) {
-        IdSource::Root { dir }
-    } else {
-        let spare =
-            spare_ids(map).ok_or(Broken { step: "ids: the user namespace maps too few", errno: libc::EPERM })?;
-        IdSource::SubRange { first: spare.0, start: 0, count: spare.1, dir }
+    let ids = match spare_ids(map) {
+        Some(Spare::Host) => IdSource::Root { dir },
+        Some(Spare::Range { first, count, .. }) => IdSource::SubRange { first, start: 0, count, dir },
+        None => return Err(Broken { step: "ids: the user namespace maps too few", errno: libc::EPERM }),
     };
     Ok(Entered { mode: Mode::Root, ids, host_ids: HostIds::Same, no_range: String::new() })
 }
 
-/// First and number of the ids that root inside a container's user namespace gives to sandboxes: the upper half of the
-/// largest range that is mapped, where a container has no users of its own.
-fn spare_ids(map: &str) -> Option<(u32, u32)> {
+/// The ids that root in a user namespace has to spare.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Spare {
+    /// The host's own namespace: every id.
+    Host,
+    /// `count` ids from `first` on for sandboxes, then those for daemons.
+    Range { first: u32, count: u32, services: Range<u32> },
+}
+
+/// Of a container, the upper half of the largest range that is mapped, where it has no users of its own.
+pub(crate) fn spare_ids(map: &str) -> Option<Spare> {
+    if map.split_whitespace().eq(["0", "0", "4294967295"]) {
+        return Some(Spare::Host);
+    }
     let ranges = map.lines().filter_map(|line| {
         let mut fields = line.split_whitespace().map(str::parse::<u32>);
         let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
         Some((first, count))
     });
     let (first, count) = ranges.max_by_key(|range| range.1)?;
-    (count / 2 >= FEWEST).then_some((first + count / 2, count / 2))
+    let (end, count) = (first.checked_add(count)?, (count / 2).checked_sub(SERVICES)?);
+    let services = end - SERVICES..end;
+    (count >= FEWEST).then_some(Spare::Range { first: services.start - count, count, services })
 }
 
 /// One place per user, whatever the environment says: two runners that lock in different places could give the same ids.
@@ -182,13 +196,19 @@ fn become_root() -> Result<(), Broken> {
 
 #[cfg(test)]
 mod tests {
-    use super::spare_ids;
+    use super::{Spare, spare_ids};
+
+    fn range(first: u32, count: u32, services: std::ops::Range<u32>) -> Option<Spare> {
+        Some(Spare::Range { first, count, services })
+    }
 
     #[test]
     fn a_container_gives_the_upper_half_of_its_largest_range() {
-        assert_eq!(spare_ids("         0     100000      65536\n"), Some((32_768, 32_768)));
-        assert_eq!(spare_ids("0 1000 1\n1 100000 1000\n"), Some((501, 500)));
+        assert_eq!(spare_ids("         0     100000      65536\n"), range(32_768, 32_752, 65_520..65_536));
+        assert_eq!(spare_ids("0 1000 1\n1 100000 1000\n"), range(501, 484, 985..1001));
+        assert_eq!(spare_ids("0 0 4294967295\n"), Some(Spare::Host));
         assert_eq!(spare_ids("0 1000 1\n"), None);
+        assert_eq!(spare_ids("0 0 4294967295\n1 2 4294967295\n"), None);
         assert_eq!(spare_ids("garbage\n\n"), None);
     }
 }

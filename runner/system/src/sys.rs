@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A failed system call.
 pub type Errno = i32;
@@ -30,6 +30,9 @@ fn owned(fd: i64) -> OwnedFd {
     // SAFETY: the kernel has just returned this descriptor to us, so nobody else owns it.
     unsafe { OwnedFd::from_raw_fd(fd as RawFd) }
 }
+
+mod mounts;
+pub use mounts::{mount, move_mount, move_mount_onto, new_mount, open_tree, pivot_here, set_mount_attributes, umount};
 
 /// Arguments of clone3(2), up to `set_tid_size`.
 #[repr(C)]
@@ -101,70 +104,35 @@ pub fn wait_pidfd(pidfd: BorrowedFd<'_>) -> Result<Option<i32>, Errno> {
     Ok(Some(if info.si_code == libc::CLD_EXITED { status << 8 } else { status }))
 }
 
+/// Leaves what asks to end to the parent, whether it comes from a terminal or to every process of a service at once.
+/// What this process executes ignores it too.
+pub fn leave_signals_to_parent() {
+    // SAFETY: no effect but on this process. It has a session of its own already where it leads a group.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+/// Waits until a descriptor is readable, which a process descriptor is when its process has ended; false where that
+/// takes longer. A negative time has no end.
+pub fn wait_readable(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        // SAFETY: `poll` is valid for the call.
+        match unsafe { libc::poll(&raw mut poll, 1, milliseconds) } {
+            0 => return false,
+            count if count > 0 => return true,
+            _ if errno() == libc::EINTR => {}
+            _ => return false,
+        }
+    }
+}
+
 pub fn unshare(flags: c_int) -> Result<(), Errno> {
     syscall!(libc::SYS_unshare, flags).map(drop)
-}
-
-pub fn open_tree(dir: RawFd, path: &CStr, flags: u32) -> Result<OwnedFd, Errno> {
-    syscall!(libc::SYS_open_tree, dir, path.as_ptr(), flags).map(owned)
-}
-
-pub fn move_mount(from: BorrowedFd<'_>, to_dir: RawFd, to: &CStr) -> Result<(), Errno> {
-    let flags: c_uint = libc::MOVE_MOUNT_F_EMPTY_PATH;
-    syscall!(libc::SYS_move_mount, from.as_raw_fd(), c"".as_ptr(), to_dir, to.as_ptr(), flags).map(drop)
-}
-
-/// mount_setattr(2) that sets `attributes` on the mount of `fd`, and with `recursive` on all below it.
-pub fn set_mount_attributes(fd: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<(), Errno> {
-    // SAFETY: an all-zero mount_attr is a valid value of that C structure.
-    let mut attr: libc::mount_attr = unsafe { zeroed() };
-    attr.attr_set = attributes;
-    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    syscall!(
-        libc::SYS_mount_setattr,
-        fd.as_raw_fd(),
-        c"".as_ptr(),
-        flags,
-        &raw const attr,
-        size_of::<libc::mount_attr>()
-    )
-    .map(drop)
-}
-
-/// A new, unattached mount of `kind` with `options` (`name=value` strings), by fsopen, fsconfig and fsmount.
-pub fn new_mount(kind: &CStr, options: &[(&CStr, &CStr)], attributes: u64) -> Result<OwnedFd, Errno> {
-    const SET_STRING: c_uint = 1;
-    const CMD_CREATE: c_uint = 6;
-    let context = syscall!(libc::SYS_fsopen, kind.as_ptr(), 1u32).map(owned)?;
-    let fd = context.as_raw_fd();
-    for (name, value) in options {
-        syscall!(libc::SYS_fsconfig, fd, SET_STRING, name.as_ptr(), value.as_ptr(), 0)?;
-    }
-    syscall!(libc::SYS_fsconfig, fd, CMD_CREATE, 0u64, 0u64, 0)?;
-    syscall!(libc::SYS_fsmount, fd, 1u32, attributes as u32).map(owned)
-}
-
-/// mount(2).
-pub fn mount(
-    source: Option<&CStr>,
-    target: &CStr,
-    kind: Option<&CStr>,
-    flags: u64,
-    data: Option<&CStr>,
-) -> Result<(), Errno> {
-    let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
-    syscall!(libc::SYS_mount, pointer(source), target.as_ptr(), pointer(kind), flags, pointer(data)).map(drop)
-}
-
-pub fn umount(target: &CStr, flags: c_int) -> Result<(), Errno> {
-    syscall!(libc::SYS_umount2, target.as_ptr(), flags).map(drop)
-}
-
-/// Makes the working directory the root and lets go of the old one.
-pub fn pivot_here() -> Result<(), Errno> {
-    syscall!(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr())?;
-    umount(c".", libc::MNT_DETACH)?;
-    chdir(c"/")
 }
 
 pub fn chdir(path: &CStr) -> Result<(), Errno> {
@@ -183,10 +151,27 @@ pub fn symlinkat(target: &CStr, dir: RawFd, path: &CStr) -> Result<(), Errno> {
     syscall!(libc::SYS_symlinkat, target.as_ptr(), dir, path.as_ptr()).map(drop)
 }
 
+/// Opens what is below `dir` as if that were the root directory; no link on the way is followed, and none at its end.
+pub fn open_without_links(dir: BorrowedFd<'_>, path: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
+    // SAFETY: an all-zero open_how is a valid value of that C structure.
+    let mut how: libc::open_how = unsafe { zeroed() };
+    how.flags = (flags | libc::O_CLOEXEC) as u64;
+    how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS;
+    syscall!(libc::SYS_openat2, dir.as_raw_fd(), path.as_ptr(), &raw const how, size_of::<libc::open_how>()).map(owned)
+}
+
 /// Marks every descriptor from `first` to `last` close-on-exec, or with `close` closes it.
 pub fn close_range(first: u32, last: u32, close: bool) -> Result<(), Errno> {
     let flags = if close { 0 } else { libc::CLOSE_RANGE_CLOEXEC };
     syscall!(libc::SYS_close_range, first, last, flags).map(drop)
+}
+
+/// The same file by a number that is not below `least`.
+pub fn raise(fd: OwnedFd, least: c_int) -> Result<OwnedFd, Errno> {
+    if fd.as_raw_fd() >= least {
+        return Ok(fd);
+    }
+    syscall!(libc::SYS_fcntl, fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least).map(owned)
 }
 
 /// The three user ids of the calling thread (the whole of a single-threaded process).
@@ -222,6 +207,12 @@ pub fn set_limit(resource: c_int, soft: u64, hard: u64) -> Result<(), Errno> {
     syscall!(libc::SYS_prlimit64, 0, resource, &raw const limit, 0u64).map(drop)
 }
 
+/// The same where that lowers them: a limit that is lower already stays, since only privilege raises one.
+pub fn lower_limit(resource: c_int, soft: u64, hard: u64) -> Result<(), Errno> {
+    let (_, most) = limit(resource)?;
+    set_limit(resource, soft.min(most), hard.min(most))
+}
+
 /// The soft and hard limit.
 pub fn limit(resource: c_int) -> Result<(u64, u64), Errno> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -231,9 +222,17 @@ pub fn limit(resource: c_int) -> Result<(u64, u64), Errno> {
 
 /// Two connected packet sockets: message borders are kept, and the end of one side is the end of file of the other.
 pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socket_pair(libc::SOCK_SEQPACKET)
+}
+
+/// Two connected stream sockets.
+pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socket_pair(libc::SOCK_STREAM)
+}
+
+fn socket_pair(kind: c_int) -> Result<(OwnedFd, OwnedFd), Errno> {
     let mut fds: [c_int; 2] = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, fds.as_mut_ptr())?;
+    syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())?;
     Ok((owned(i64::from(fds[0])), owned(i64::from(fds[1]))))
 }
 
@@ -242,6 +241,13 @@ pub fn pipe(flags: c_int) -> Result<(OwnedFd, OwnedFd), Errno> {
     let mut fds: [c_int; 2] = [-1; 2];
     syscall!(libc::SYS_pipe2, fds.as_mut_ptr(), flags | libc::O_CLOEXEC)?;
     Ok((owned(i64::from(fds[0])), owned(i64::from(fds[1]))))
+}
+
+/// A pipe of a command, whose user opens `/dev/stdin` and its like by their names, though another one has made them.
+pub fn command_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (from, to) = pipe(0)?;
+    syscall!(libc::SYS_fchmod, to.as_raw_fd(), 0o666 as c_uint)?;
+    Ok((from, to))
 }
 
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
@@ -253,6 +259,13 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
 /// Asks for a pipe of `size` bytes; a refusal leaves it as it is.
 pub fn grow_pipe(fd: BorrowedFd<'_>, size: usize) -> Result<(), Errno> {
     syscall!(libc::SYS_fcntl, fd.as_raw_fd(), libc::F_SETPIPE_SZ, size).map(drop)
+}
+
+/// How many bytes a read would give now.
+pub fn readable(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut count: c_int = 0;
+    syscall!(libc::SYS_ioctl, fd.as_raw_fd(), libc::FIONREAD, &raw mut count)?;
+    Ok(usize::try_from(count).unwrap_or(0))
 }
 
 pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -271,6 +284,16 @@ pub fn memory_file(name: &CStr) -> Result<OwnedFd, Errno> {
         Err(libc::EINVAL) => create(libc::MFD_CLOEXEC),
         other => other,
     }
+}
+
+/// One that holds `bytes`, to be read from its start.
+pub fn memory_file_of(name: &CStr, bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let file = memory_file(name)?;
+    let mut written = 0;
+    while written < bytes.len() {
+        written += write_at(file.as_fd(), &bytes[written..], written as u64)?;
+    }
+    Ok(file)
 }
 
 /// Sets a file's length.

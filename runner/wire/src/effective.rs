@@ -11,6 +11,8 @@ pub mod layer {
     pub const PROC_MASKS: u32 = 16;
     pub const DEVICES: u32 = 32;
     pub const OTHER_PROCESSES: u32 = 64;
+    /// Tried where a list of programs is in force.
+    pub const PROGRAMS: u32 = 128;
 
     /// Every layer that no kernel lacks, with its name for people.
     pub const ALWAYS: [(u32, &str); 6] = [
@@ -29,6 +31,22 @@ pub mod via {
     pub const CGROUP_V1: u8 = 1;
     pub const CGROUP_V2: u8 = 2;
     pub const RLIMIT: u8 = 4;
+}
+
+/// By what a list of programs is enforced; bits.
+pub mod programs_via {
+    pub const NOEXEC_MOUNTS: u8 = 1;
+    pub const LANDLOCK: u8 = 2;
+    /// `vm.memfd_noexec` of the envelope's pid namespace.
+    pub const MEMFD_NOEXEC: u8 = 4;
+    pub const MEMFD_FILTER: u8 = 8;
+}
+
+/// What holds the five roots and bounds their size.
+pub mod workspace_via {
+    pub const TMPFS: u8 = 1;
+    pub const LOOP: u8 = 2;
+    pub const PROJECT_QUOTA: u8 = 3;
 }
 
 /// What `/proc/self/status` says of a command after its last privilege is gone.
@@ -50,6 +68,8 @@ pub struct Made {
     pub landlock: u8,
     pub tried: u32,
     pub held: u32,
+    /// Bits of `programs_via`.
+    pub programs_via: u8,
     /// Inodes of the user, pid, mnt, net, ipc, uts and cgroup namespaces.
     pub namespaces: [u32; 7],
     /// Of a trial command.
@@ -67,6 +87,7 @@ pub struct Limits {
     pub workspace_inodes: u64,
     pub cpu_millis: u32,
     pub pids: u32,
+    pub workspace_via: u8,
 }
 
 /// All of it.
@@ -79,10 +100,14 @@ pub struct Effective {
     pub status: Status,
     pub made: Made,
     pub limits: Limits,
+    /// Programs that can be executed, where a list is in force.
+    pub programs: u16,
+    /// Descriptors that a command starts with: those from 0 on.
+    pub descriptors: u8,
 }
 
 impl Effective {
-    /// Appends the 136 bytes of the protocol page.
+    /// Appends the 144 bytes of the protocol page.
     pub fn write(&self, writer: Writer) -> Writer {
         let (status, made, limits) = (&self.status, &self.made, &self.limits);
         let mut writer = writer
@@ -113,6 +138,12 @@ impl Effective {
             .u64(limits.workspace_inodes)
             .u32(limits.cpu_millis)
             .u32(limits.pids)
+            .u8(limits.workspace_via)
+            .u8(self.descriptors)
+            .raw(&[0; 2])
+            .u8(made.programs_via)
+            .u8(0)
+            .u16(self.programs)
     }
 }
 
@@ -120,23 +151,24 @@ impl Made {
     /// A layer that was tried and did not hold. Landlock counts where the kernel has it.
     pub fn broken_layer(&self) -> Option<&'static str> {
         let landlock = (self.landlock > 0).then_some((layer::LANDLOCK, "Landlock"));
-        let broken = layer::ALWAYS.into_iter().chain(landlock).find(|(bit, _)| self.held & bit == 0);
+        let programs = (self.tried & layer::PROGRAMS != 0).then_some((layer::PROGRAMS, "programs"));
+        let broken = layer::ALWAYS.into_iter().chain(landlock).chain(programs).find(|(bit, _)| self.held & bit == 0);
         broken.map(|(_, name)| name)
     }
 
     /// The encoding between PID 1 and the runner.
     pub fn write(&self, writer: Writer) -> Writer {
-        let writer = writer.u8(self.landlock).u32(self.tried).u32(self.held);
+        let writer = writer.u8(self.landlock).u32(self.tried).u32(self.held).u8(self.programs_via);
         self.status.write(self.namespaces.iter().fold(writer, |writer, inode| writer.u32(*inode)))
     }
 
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Failure> {
-        let (landlock, tried, held) = (reader.u8()?, reader.u32()?, reader.u32()?);
+        let (landlock, tried, held, programs_via) = (reader.u8()?, reader.u32()?, reader.u32()?, reader.u8()?);
         let mut namespaces = [0; 7];
         for inode in &mut namespaces {
             *inode = reader.u32()?;
         }
-        Ok(Self { landlock, tried, held, namespaces, status: Status::read(reader)? })
+        Ok(Self { landlock, tried, held, programs_via, namespaces, status: Status::read(reader)? })
     }
 }
 

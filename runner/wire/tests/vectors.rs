@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use boxkite_wire::effective::{Effective, Limits, Made, Status};
 use boxkite_wire::frames::{
-    Cause, Code, End, Ended, Exec, Failure, HEADER, NONE, Open, Reader, Strings, Writer, attached, done, error, header,
-    kind, measured,
+    Cause, Close, Code, End, Ended, Exec, Failure, HEADER, NONE, Open, Programs, Reader, Strings, WorkspaceKind,
+    Writer, attached, done, error, header, kind, list_flags, measured, programs_set,
 };
 
 struct Vector {
@@ -89,6 +89,7 @@ impl Vector {
                 landlock: n("landlock") as u8,
                 tried: n("tried") as u32,
                 held: n("held") as u32,
+                programs_via: n("programs_via") as u8,
                 namespaces: spaces.map(|space| n(&format!("ns_{space}")) as u32),
                 status,
             },
@@ -101,7 +102,10 @@ impl Vector {
                 workspace_inodes: n("workspace_inodes"),
                 cpu_millis: n("cpu_millis") as u32,
                 pids: n("pids") as u32,
+                workspace_via: n("workspace_via") as u8,
             },
+            descriptors: n("descriptors") as u8,
+            programs: n("programs") as u16,
         }
     }
 }
@@ -146,6 +150,36 @@ fn check_open(vector: &Vector) {
     let bit = |on: bool, place: u32| u64::from(on) << place;
     let flags = bit(open.fresh, 0) | bit(open.memory_required, 1) | bit(open.cpu_required, 2);
     vector.expect("flags", flags);
+    let (kind, id) = match open.workspace {
+        WorkspaceKind::Tmpfs => (0, [0; 16]),
+        WorkspaceKind::NewDisk(id) => (1, id),
+        WorkspaceKind::KeptDisk(id) => (2, id),
+    };
+    vector.expect("workspace", kind);
+    assert_eq!(hex(&id), vector.text("workspace_id"));
+}
+
+fn names(vector: &Vector, list: &str) -> Vec<Vec<u8>> {
+    let count = vector.number(&format!("{list}_count"));
+    (0..count).map(|index| unhex(vector.text(&format!("{list}_{index}_name")))).collect()
+}
+
+fn check_programs(vector: &Vector) {
+    let programs = Programs::read(&vector.payload).unwrap();
+    vector.expect("sandbox", programs.sandbox);
+    vector.expect("enforce", programs.list.is_some().into());
+    let read = programs.list.map(|list| Programs::names(list).unwrap()).unwrap_or_default();
+    assert_eq!(read, names(vector, "program"));
+}
+
+fn check_close(vector: &Vector) {
+    let (sandbox, kept, id) = match Close::read(&vector.payload).unwrap() {
+        Close::Sandbox { id, keep } => (id, keep, [0; 16]),
+        Close::Workspace(id) => (0, false, id),
+    };
+    vector.expect("sandbox", sandbox);
+    vector.expect("keep", kept.into());
+    assert_eq!(hex(&id), vector.text("workspace_id"));
 }
 
 fn codes() -> Vec<Code> {
@@ -166,6 +200,11 @@ fn codes() -> Vec<Code> {
         Internal,
         Ended,
         BadDirectory,
+        NoWorkspace,
+        WorkspaceExists,
+        WorkspaceInUse,
+        ProgramRefused,
+        SandboxInUse,
     ];
     codes.into()
 }
@@ -199,9 +238,27 @@ fn check(vector: &Vector) -> bool {
             check_open(vector);
             return true;
         }
+        kind::CLOSE => {
+            check_close(vector);
+            return true;
+        }
+        kind::LIST => {
+            vector.expect("flags", list_flags(&vector.payload).unwrap().into());
+            return true;
+        }
         kind::EXEC => {
             check_exec(vector);
             return true;
+        }
+        kind::PROGRAMS => {
+            check_programs(vector);
+            return true;
+        }
+        kind::PROGRAMS_SET => {
+            let missing = names(vector, "missing");
+            let writer = Writer::new(0, 0).u32(missing.len() as u32);
+            let list = missing.iter().fold(writer, |writer, name| writer.bytes(name)).finish();
+            programs_set(request, &vector.effective(), &list[HEADER..])
         }
         kind::DONE => done(request),
         kind::OPENED => measured(kind::OPENED, request, vector.number("sandbox"), &vector.effective()),
@@ -227,7 +284,7 @@ fn check(vector: &Vector) -> bool {
 fn every_vector_is_read_or_written_the_same() {
     let vectors = vectors();
     let checked = vectors.iter().filter(|vector| check(vector)).count();
-    assert!(checked >= 24, "{checked} of {}", vectors.len());
+    assert!(checked >= 30, "{checked} of {}", vectors.len());
     assert_eq!(NONE, u64::MAX);
 }
 
@@ -257,10 +314,54 @@ fn damaged_requests_are_refused_or_read() {
         for cut in 0..vector.payload.len() {
             let _ = Exec::read(&vector.payload[..cut]);
             let _ = Open::read(&vector.payload[..cut]);
+            let _ = Close::read(&vector.payload[..cut]);
+            let _ = list_flags(&vector.payload[..cut]);
+            let _ = Programs::read(&vector.payload[..cut]);
             let mut flipped = vector.payload.clone();
             flipped[cut] ^= 0xff;
             let _ = Exec::read(&flipped);
             let _ = Open::read(&flipped);
+            let _ = Close::read(&flipped);
+            let _ = list_flags(&flipped);
+            let _ = Programs::read(&flipped);
         }
     }
+}
+
+/// What contradicts itself is refused.
+#[test]
+fn workspaces_that_make_no_sense_are_refused() {
+    let vector = |name: &str| vectors().into_iter().find(|vector| vector.name == name).unwrap().payload;
+    let open = vector("open_sandbox.disk");
+    assert!(Open::read(&open).is_ok());
+    for (at, value) in [(32, 0), (32, 3), (33, 1), (39, 1)] {
+        let mut bytes = open.clone();
+        bytes[at] = value;
+        assert_eq!(Open::read(&bytes).unwrap_err().code, Code::BadFrame, "byte {at}");
+    }
+    let without_id = [&open[..40], &[0; 16][..]].concat();
+    assert_eq!(Open::read(&without_id).unwrap_err().code, Code::BadFrame);
+    let close = vector("close_sandbox.remove");
+    for (at, value) in [(0, 1), (8, 1), (8, 2), (9, 1)] {
+        let mut bytes = close.clone();
+        bytes[at] = value;
+        assert_eq!(Close::read(&bytes).unwrap_err().code, Code::BadFrame, "byte {at}");
+    }
+}
+
+#[test]
+fn lists_of_programs_are_bounded() {
+    let list = |names: &[Vec<u8>]| {
+        let writer = Writer::new(0, 0).u64(1).u8(1).raw(&[0; 7]).u32(names.len() as u32);
+        names.iter().fold(writer, |writer, name| writer.bytes(name)).finish()[HEADER..].to_vec()
+    };
+    let refused = |names: &[Vec<u8>]| Programs::read(&list(names)).unwrap_err().code;
+    assert!(Programs::read(&list(&vec![b"ls".to_vec(); 1024])).is_ok());
+    assert_eq!(refused(&vec![b"ls".to_vec(); 1025]), Code::InvalidArgument);
+    assert_eq!(refused(&vec![vec![b'x'; 4096]; 17]), Code::InvalidArgument);
+    assert_eq!(refused(&[Vec::new()]), Code::InvalidArgument);
+    assert_eq!(refused(&[b"a\0b".to_vec()]), Code::InvalidArgument);
+    let mut off = list(&[b"ls".to_vec()]);
+    off[8] = 0;
+    assert_eq!(Programs::read(&off).unwrap_err().code, Code::BadFrame);
 }

@@ -90,13 +90,17 @@ export interface TerminalOutcome {
 }
 
 /** Runs the command line on a terminal of 90 by 30 and plays the steps at it. */
-export function onTerminal(steps: readonly TerminalStep[], args: readonly string[]): Promise<TerminalOutcome> {
+export function onTerminal(
+  steps: readonly TerminalStep[],
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<TerminalOutcome> {
   return new Promise((resolve, reject) => {
     const words = [PTY, JSON.stringify(steps), process.execPath, MAIN, ...args];
     execFile(
       'python3',
       words,
-      { encoding: 'utf8', env: { ...process.env, TERM: 'xterm' } },
+      { encoding: 'utf8', env: { ...process.env, TERM: 'xterm', ...env } },
       (error, stdout, stderr) => {
         if (error !== null) reject(new Error(`${error.message}\n${stderr}`));
         else resolve(JSON.parse(stdout));

@@ -2,7 +2,7 @@
 import { processes } from '@boxkite/testing';
 import { Sandbox } from 'boxkite';
 
-const sandbox = await Sandbox.create();
+const sandbox = await Sandbox.create({ daemon: false });
 await sandbox.exec('true');
 await sandbox.files.write('file', 'content');
 const runner = processes().find(({ parent }) => parent === process.pid);

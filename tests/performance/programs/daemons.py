@@ -1,12 +1,14 @@
 """Starts daemons that leave session and parent behind and ignore SIGTERM, then waits.
 
-Arguments: number of daemons, a marker by which their processes are found from outside.
+Arguments: number of daemons, the name that they take, by which they are counted from outside.
 """
 
 import os
 import signal
 import sys
 
+with open("/proc/self/comm", "w") as comm:
+    comm.write(sys.argv[2])
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for _ in range(int(sys.argv[1])):
     child = os.fork()

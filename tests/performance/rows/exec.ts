@@ -1,9 +1,10 @@
 /** One command in a sandbox that is there, and sixteen at once. */
 
 import { runBare, TRUE } from '../bare.ts';
-import { type Comparison, compare, type Metric } from '../comparison.ts';
+import { compare, type Metric } from '../comparison.ts';
 import { amountOfCalls } from '../effort.ts';
-import { atPercentile, callByCall, sandwich } from '../rounds.ts';
+import { IN_FLIGHT, rateBesideSpawn } from '../rate.ts';
+import { atPercentile, callByCall } from '../rounds.ts';
 import type { Row } from '../row.ts';
 import { runInside, withRunner } from '../sandboxes.ts';
 
@@ -11,8 +12,6 @@ const P50_ROOT: Metric = { name: 'p50', unit: 'ms', better: 'lower', promise: 1,
 const P50_USER: Metric = { ...P50_ROOT, promise: 2.5, stretch: 1.2 };
 const P95_ROOT: Metric = { name: 'p95', unit: 'ms', better: 'lower', promise: 1.3 };
 const RATE: Metric = { name: 'rate', unit: 'per s', better: 'higher', promise: 0.6, stretch: 0.8 };
-
-const IN_FLIGHT = 16;
 
 /** At the runner's socket; `asRoot` chooses which promise holds. */
 export function execRow(asRoot: boolean): Row {
@@ -40,35 +39,11 @@ export const execsInFlight: Row = {
   source: 'tests/performance/rows/exec.ts',
   what: `execs per second, ${IN_FLIGHT} in flight, one sandbox each`,
   baseline: `child_process.spawn of the same file, ${IN_FLIGHT} in flight`,
-  run: async ({ rounds, scale }): Promise<readonly Comparison[]> =>
+  run: async (effort) =>
     await withRunner(IN_FLIGHT, async (sandboxes) => {
-      const calls = amountOfCalls(100, scale);
       const subjects = sandboxes.map((sandbox) => async () => {
         await runInside(sandbox, { argv: [TRUE] });
       });
-      const baselines = Array.from({ length: IN_FLIGHT }, () => async () => await runBare(TRUE));
-      await rate(subjects, 2);
-      await rate(baselines, 2);
-      return [
-        compare(
-          RATE,
-          await sandwich(
-            rounds,
-            async () => await rate(subjects, calls),
-            async () => await rate(baselines, calls),
-          ),
-        ),
-      ];
+      return [compare(RATE, await rateBesideSpawn(effort, subjects))];
     }),
 };
-
-/** Calls per second of several loops side by side, each of `calls` calls. */
-async function rate(loops: readonly (() => Promise<void>)[], calls: number): Promise<number> {
-  const start = performance.now();
-  await Promise.all(
-    loops.map(async (act) => {
-      for (let call = 0; call < calls; call += 1) await act();
-    }),
-  );
-  return (loops.length * calls * 1000) / (performance.now() - start);
-}

@@ -13,10 +13,11 @@ import type { Row } from '../row.ts';
 import { withSandbox } from '../sandboxes.ts';
 
 const CHUNK_BYTES = 256 * 1024;
-const BLOCKS = Math.ceil((256 * 1024 * 1024) / BLOCK_BYTES);
+/** Blocks of 256 MiB. */
+export const BIG_FILE_BLOCKS = Math.ceil((256 * 1024 * 1024) / BLOCK_BYTES);
 
 /** A place of the host that is memory-backed, as a workspace is. */
-async function withHostDirectory<Result>(use: (directory: string) => Promise<Result>): Promise<Result> {
+export async function withHostDirectory<Result>(use: (directory: string) => Promise<Result>): Promise<Result> {
   const directory = await mkdtemp('/dev/shm/boxkite-bench-');
   try {
     return await use(directory);
@@ -34,7 +35,7 @@ export const bigFiles: Row = {
   run: async ({ rounds, scale }): Promise<readonly Comparison[]> =>
     await withSandbox({}, async (sandbox) =>
       withHostDirectory(async (directory) => {
-        const blocks = amountOfCalls(BLOCKS, scale);
+        const blocks = amountOfCalls(BIG_FILE_BLOCKS, scale);
         const path = join(directory, 'big');
         const rate = { unit: 'MB/s', better: 'higher', promise: 0.8, stretch: 1.2 } as const;
         const written = await sandwich(
@@ -77,7 +78,7 @@ export const smallRead: Row = {
 };
 
 /** The numbered blocks in pieces; each piece is a buffer of its own, because both sides may still hold the last one. */
-async function* chunks(blocks: number): AsyncGenerator<Buffer> {
+export async function* chunks(blocks: number): AsyncGenerator<Buffer> {
   const block = buildBlock([]);
   for (let number = 0; number < blocks; number += 1) {
     const copy = Buffer.from(block);
@@ -86,7 +87,8 @@ async function* chunks(blocks: number): AsyncGenerator<Buffer> {
   }
 }
 
-async function checked(source: AsyncIterable<Uint8Array>, blocks: number): Promise<void> {
+/** Reads a stream to its end and checks every byte. */
+export async function checked(source: AsyncIterable<Uint8Array>, blocks: number): Promise<void> {
   const check = new PatternCheck(buildBlock([]));
   for await (const data of source) check.push(data);
   check.finish(blocks);
@@ -102,7 +104,8 @@ function same(actual: Buffer, expected: Buffer): void {
   if (!actual.equals(expected)) throw new TypeError(`${actual.length} other bytes were read`);
 }
 
-async function rateOf(blocks: number, act: () => Promise<void>): Promise<number> {
+/** MB/s of an act that moves so many blocks. */
+export async function rateOf(blocks: number, act: () => Promise<void>): Promise<number> {
   const start = performance.now();
   await act();
   return (blocks * BLOCK_BYTES) / 1e6 / ((performance.now() - start) / 1000);

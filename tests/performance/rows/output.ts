@@ -15,7 +15,7 @@ import { withSandbox } from '../sandboxes.ts';
 const SECRETS = 20;
 
 /** Whole blocks that make at least one gibibyte. */
-const BLOCKS = Math.ceil(1024 ** 3 / BLOCK_BYTES);
+export const GIBIBYTE_BLOCKS = Math.ceil(1024 ** 3 / BLOCK_BYTES);
 
 /** Takes what arrives; `flush` after the last byte. */
 export interface Sink {
@@ -36,7 +36,7 @@ export const output: Row = {
   what: '1 GiB of output, byte-exact, no known secrets',
   baseline: 'a child_process pipe from the same program',
   run: async ({ rounds, scale }) => {
-    const blocks = amountOfCalls(BLOCKS, scale);
+    const blocks = amountOfCalls(GIBIBYTE_BLOCKS, scale);
     const argv = await producer(blocks, []);
     return await withSandbox({}, async (sandbox) => {
       const makeSink = (): Sink => checkingSink(buildBlock([]), blocks);
@@ -57,7 +57,7 @@ export const outputRedacted: Row = {
   what: `1 GiB of output, byte-exact, ${SECRETS} known secrets masked`,
   baseline: 'a child_process pipe from the same program, unmasked',
   run: async ({ rounds, scale }) => {
-    const blocks = amountOfCalls(BLOCKS, scale);
+    const blocks = amountOfCalls(GIBIBYTE_BLOCKS, scale);
     const secrets = new Map(
       Array.from({ length: SECRETS }, (_, index) => [`SECRET_${index}`, randomBytes(16).toString('hex')]),
     );
@@ -70,7 +70,7 @@ export const outputRedacted: Row = {
       const measured = await sandwich(
         rounds,
         async () => {
-          const redactor = createByteRedactor(known);
+          const redactor = createByteRedactor(known, { patterns: false });
           const sink = checkingSink(masked, blocks);
           const redacting: Sink = {
             push: (data) => {
@@ -94,7 +94,7 @@ export const outputRedacted: Row = {
 function maskedBlock(plain: Buffer, known: Readonly<Record<string, string>>, values: readonly string[]): Buffer {
   let text = plain.toString('latin1');
   for (const value of values) {
-    const redactor = createByteRedactor(known);
+    const redactor = createByteRedactor(known, { patterns: false });
     const mask = Buffer.concat([redactor.push(Buffer.from(value)), redactor.flush()]).toString('latin1');
     if (mask === '' || mask.includes(value)) throw new TypeError('a known value was not masked');
     text = text.split(value).join(mask);
@@ -102,7 +102,8 @@ function maskedBlock(plain: Buffer, known: Readonly<Record<string, string>>, val
   return Buffer.from(text, 'latin1');
 }
 
-function checkingSink(block: Buffer, blocks: number): Sink {
+/** Checks what arrives against the blocks. */
+export function checkingSink(block: Buffer, blocks: number): Sink {
   const check = new PatternCheck(block);
   return { push: (data) => check.push(data), flush: () => check.finish(blocks) };
 }
@@ -120,7 +121,8 @@ async function insideRate(sandbox: SandboxPort, argv: readonly string[], blocks:
   return megabytesPerSecond(blocks, start);
 }
 
-async function bareRate([file, ...args]: readonly string[], blocks: number, sink: Sink): Promise<number> {
+/** The baseline: MB/s of the same program through a pipe. */
+export async function bareRate([file, ...args]: readonly string[], blocks: number, sink: Sink): Promise<number> {
   if (file === undefined) throw new TypeError('a command line has a program');
   const start = performance.now();
   const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -129,6 +131,7 @@ async function bareRate([file, ...args]: readonly string[], blocks: number, sink
   return megabytesPerSecond(blocks, start);
 }
 
-function megabytesPerSecond(blocks: number, start: number): number {
+/** MB/s of whole blocks since `start`. */
+export function megabytesPerSecond(blocks: number, start: number): number {
   return (blocks * BLOCK_BYTES) / 1e6 / ((performance.now() - start) / 1000);
 }

@@ -1,175 +1,103 @@
 /** `boxkite run`: one command in a fresh sandbox that ends with it. */
 
-import type { ExecHandle, ExecRecord, ExecRequest, SandboxPort, SandboxProvider } from '@boxkite/protocol';
-import { BoxkiteError } from '@boxkite/protocol';
-import type { ExecResult } from 'boxkite';
-import { collect, shellStatus } from 'boxkite';
-import { EXIT, exitStatusOf } from '../exit-status.ts';
-import { Input } from '../input.ts';
-import { Interrupts } from '../interrupts.ts';
-import type { CommandIo } from '../io.ts';
-import { LiveOutput } from '../live-output.ts';
-import { describeError, errorBody } from '../report-error.ts';
+import type { SandboxPort, ServerPort } from '@boxkite/protocol';
+import { BoxkiteFailure } from '@boxkite/protocol';
+import { allowedCommands } from '../allowed-commands.ts';
+import { AttachedCommand, attachedByDefault } from '../attached-command.ts';
+import type { Call, Command } from '../command.ts';
+import { defineCommand } from '../command.ts';
+import { LEASE_MINUTES, Lease } from '../lease.ts';
 import type { RunRequest } from '../run-options.ts';
-import { parseRun, runHelp } from '../run-options.ts';
+import { runOptions, runRequest } from '../run-options.ts';
+import { commandText, fit } from '../text.ts';
 
-const JSON_OUTPUT_BYTES = 8 * 1024 * 1024;
+/** Columns of a command that lists show. */
+const LABEL_WIDTH = 60;
 
 /** Runs `boxkite run` with the words after it and returns the exit status. */
-export async function runCommand(args: readonly string[], io: CommandIo): Promise<number> {
-  const request = parseRun(args);
-  if (request === null) {
-    io.stdout().write(runHelp());
-    return EXIT.ok;
-  }
-  const interrupts = new Interrupts(io);
-  try {
-    return await new Run(request, io, interrupts).run();
-  } catch (error) {
-    const interrupted = interrupts.exitStatus;
-    if (interrupted !== null) return interrupted;
-    if (request.json) io.stdout().write(`${JSON.stringify(errorBody(error), null, 2)}\n`);
-    io.stderr().write(describeError(error));
-    return exitStatusOf(error);
-  } finally {
-    interrupts.stop();
-  }
-}
+export const runCommand: Command = defineCommand({
+  name: 'run',
+  program: true,
+  about: `Runs a command in a fresh sandbox and removes the sandbox when it has ended. The command has NO NETWORK, sees none of
+your files but a copy of what --copy names, and nothing of your environment but what --env gives it.
 
-class Run {
-  readonly #request: RunRequest;
-  readonly #io: CommandIo;
-  readonly #interrupts: Interrupts;
-
-  constructor(request: RunRequest, io: CommandIo, interrupts: Interrupts) {
-    this.#request = request;
-    this.#io = io;
-    this.#interrupts = interrupts;
-  }
-
-  async run(): Promise<number> {
-    const { createLocalProvider } = await import('@boxkite/local');
-    const provider: SandboxProvider = createLocalProvider({
-      runtimeDirectory: this.#io.env['XDG_RUNTIME_DIR'],
-      // One sandbox with one command: more would be made for nobody.
-      blanks: 1,
-      onNote: (note) => this.#say(note),
-    });
+Output is live and input is passed on; where both are a terminal, the command gets a terminal. The sandbox comes from
+the daemon where one runs (see \`boxkite serve --help\`), else it is this program's own.`,
+  options: runOptions,
+  examples: [
+    ["boxkite run -- python3 -c 'print(6 * 7)'", 'one program'],
+    ['boxkite run --copy . --timeout 60 -- sh test.sh', 'with a copy of this directory, for a minute at most'],
+    ['seq 10 | boxkite run -- wc -l', 'with standard input'],
+  ],
+  notes: `Exit status: the command's; 128 + N when signal N ended it; 124 after --timeout; 137 when it ran out of memory or was
+killed; 126 and 127 when it can't be executed or found; 2 when boxkite refuses what was asked for; 1 at a fault.
+With --json standard output has nothing but one JSON object: the record, or \`error\`.`,
+  run: async (call) => {
+    const asked = runRequest(call.options, call.program);
+    const sandbox_allowed_commands = await allowedCommands(call.options.text('allowed-commands'));
+    const request = { ...asked, spec: { ...asked.spec, sandbox_allowed_commands } };
+    // From the first moment: a signal ends what is being made.
+    const { signal } = call.interrupts;
+    const server = request.private ? null : await call.services.findServer(call.io);
+    const status = server === null ? null : await runOnServer(server, request, call);
+    if (status !== null) return status;
+    const provider = await call.services.privateProvider(call.io, (note) => call.say(note));
     try {
-      const sandbox = await provider.create(this.#request.spec, this.#interrupts.signal);
-      return await this.#inside(sandbox);
+      return await attached(await provider.create(request.spec, signal), request, call);
     } finally {
       await provider.close();
     }
-  }
+  },
+});
 
-  get #terminal(): boolean {
-    return this.#io.terminal && !this.#request.json;
-  }
+type RunCall = Call<typeof runOptions>;
 
-  async #inside(sandbox: SandboxPort): Promise<number> {
-    const handle = await sandbox.exec(this.#execRequest(), this.#interrupts.signal);
-    const input = this.#io.stdinEmpty ? null : new Input(this.#io.stdin());
-    const leave = this.#terminal ? this.#enterTerminal(handle) : null;
-    const passing = input?.pass(handle);
-    // A fault of the input is told when the command has ended; until then nobody waits for it.
-    passing?.catch((): undefined => undefined);
-    try {
-      const status = await (this.#request.json ? this.#recorded(handle) : this.#live(handle));
-      leave?.();
-      input?.stop();
-      await passing;
-      return status;
-    } finally {
-      // The mode of a terminal can't be set back once its stream is closed.
-      leave?.();
-      input?.stop();
-    }
-  }
-
-  #execRequest(): ExecRequest {
-    const { argv, cwd, env, timeout_ms } = this.#request;
-    const type = this.#io.env['TERM'];
-    const known = type !== undefined && /^[\w.+-]{1,64}$/.test(type) ? { TERM: type } : {};
-    return {
-      argv,
-      cwd,
-      timeout_ms,
-      env: this.#terminal ? { ...known, ...env } : env,
-      stdin: this.#io.stdinEmpty ? undefined : 'stream',
-      tty: this.#terminal ? this.#io.terminalSize() : undefined,
-      overflow: 'block',
-    };
-  }
-
-  /** Raw mode passes keys on as they are, Ctrl-C too, which the sandbox's own terminal then turns into a signal. */
-  #enterTerminal(handle: ExecHandle): () => void {
-    const resize = async (): Promise<void> => {
-      const { columns, rows } = this.#io.terminalSize();
-      try {
-        await handle.resize(columns, rows);
-      } catch (error) {
-        // The command has just ended.
-        if (!(error instanceof BoxkiteError)) throw error;
-      }
-    };
-    const stop = this.#io.onSignal(['SIGWINCH'], () => void resize());
-    this.#io.setRawMode(true);
-    return () => {
-      stop();
-      this.#io.setRawMode(false);
-    };
-  }
-
-  async #live(handle: ExecHandle): Promise<number> {
-    const output = new LiveOutput(this.#io, () => void handle.kill());
-    this.#interrupts.forwardTo(handle, () => output.abandon());
-    const record = await output.pass(handle, () => this.#interrupts.commandEnded());
-    if (output.brokenPipe) return EXIT.brokenPipe;
-    this.#explain(record);
-    return this.#interrupts.exitStatus ?? shellStatus(record);
-  }
-
-  async #recorded(handle: ExecHandle): Promise<number> {
-    this.#interrupts.forwardTo(handle, () => undefined);
-    const result = await collect(handle, JSON_OUTPUT_BYTES);
-    this.#interrupts.commandEnded();
-    this.#io.stdout().write(`${JSON.stringify(jsonRecord(result), null, 2)}\n`);
-    return this.#interrupts.exitStatus ?? shellStatus(result);
-  }
-
-  /** Why a command ended that did not end by itself. */
-  #explain(record: ExecRecord): void {
-    const { memory } = record.effective;
-    const room = memory.bytes === null ? '' : ` of ${Math.round(memory.bytes / 1024 / 1024)} MiB`;
-    if (record.end === 'timed_out')
-      this.#say(`the command reached its time limit of ${(this.#request.timeout_ms ?? 0) / 1000} s and was killed`);
-    if (record.end === 'out_of_memory')
-      this.#say(`the command reached its memory limit${room} and was killed; see --memory`);
-    if (record.end === 'killed') this.#say(`the command was killed (${record.reason ?? 'no reason is known'})`);
-  }
-
-  #say(text: string): void {
-    this.#io.stderr().write(`boxkite: ${text}\n`);
-  }
-}
-
-/** The record with its output as text; output that is not UTF-8 comes as base64 too, so that no byte is lost. */
-function jsonRecord(result: ExecResult): object {
-  const { raw, ok: _ok, exitCode: _exitCode, ...record } = result;
-  return {
-    ...record,
-    ...(isText(raw.stdout) ? {} : { stdout_base64: Buffer.from(raw.stdout).toString('base64') }),
-    ...(isText(raw.stderr) ? {} : { stderr_base64: Buffer.from(raw.stderr).toString('base64') }),
-  };
-}
-
-function isText(bytes: Uint8Array): boolean {
+/** `null`: nobody answers at the daemon's socket, which is what a killed daemon leaves, and nothing was made. */
+async function runOnServer(server: ServerPort, request: RunRequest, call: RunCall): Promise<number | null> {
   try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    return true;
-  } catch {
-    // The one thing that this decoder reports.
-    return false;
+    const sandbox = await make(server, request, call);
+    return sandbox === null ? null : await inLeased(sandbox, server, request, call);
+  } finally {
+    await server.close();
   }
+}
+
+async function inLeased(sandbox: SandboxPort, server: ServerPort, request: RunRequest, call: RunCall): Promise<number> {
+  const lease = new Lease(server.sandboxes, sandbox.id);
+  try {
+    return await attached(sandbox, request, call);
+  } finally {
+    lease.end();
+    await remove(sandbox);
+  }
+}
+
+async function make(server: ServerPort, request: RunRequest, call: RunCall): Promise<SandboxPort | null> {
+  const spec = { ...request.spec, label: labelOf(request), lifetime_minutes: LEASE_MINUTES };
+  try {
+    return await server.create(spec, call.interrupts.signal);
+  } catch (error) {
+    const named = (call.io.env['BOXKITE_URL'] ?? '') !== '';
+    if (!named && error instanceof BoxkiteFailure && error.code === 'daemon_unreachable') return null;
+    throw error;
+  }
+}
+
+/** One that has ended by itself meanwhile is as gone as it has to be. */
+async function remove(sandbox: SandboxPort): Promise<void> {
+  try {
+    await sandbox.destroy();
+  } catch (error) {
+    if (!(error instanceof BoxkiteFailure) || error.code !== 'not_found') throw error;
+  }
+}
+
+function labelOf(request: RunRequest): string {
+  return fit(`run: ${commandText(request.argv)}`, LABEL_WIDTH);
+}
+
+function attached(sandbox: SandboxPort, request: RunRequest, call: RunCall): Promise<number> {
+  const { argv, cwd, env, timeout_ms, json } = request;
+  const command = { argv, cwd, env, timeout_ms, ...attachedByDefault(call.io, json) };
+  return new AttachedCommand(command, call.io, call.interrupts).run(sandbox);
 }

@@ -1,6 +1,14 @@
 import type { Socket } from 'node:net';
 import { FileAgentDisconnectedError, FileAgentError, fileErrorCode } from './errors.ts';
-import { decodeHeader, encodeFrame, encodeHeader, type FrameHeader, frameTypes, headerBytes } from './frames.ts';
+import {
+  decodeHeader,
+  encodeFrame,
+  encodeHeader,
+  type FrameHeader,
+  FrameMemory,
+  frameTypes,
+  headerBytes,
+} from './frames.ts';
 import { PayloadReader } from './payload.ts';
 
 /** What a call does with the frames of its answer. A payload may be reused memory of the socket: it is not kept. */
@@ -30,6 +38,8 @@ export class FileConnection {
   readonly #calls = new Map<number, CallHandler>();
   #lastId = 0;
   #closed: FileAgentDisconnectedError | undefined;
+  /** A page fault for each of its pages is most of what a frame costs: one is kept. */
+  #spare: FrameMemory | null = null;
   /** The bytes of a header or of a gathered payload that are there already. */
   #partial: Buffer = Buffer.alloc(0);
   /** The frame whose payload is being received. */
@@ -66,6 +76,25 @@ export class FileConnection {
     this.#socket.write(encodeHeader({ length: payload.length, type, flags: 0, id }));
     this.#socket.write(payload);
     this.#socket.uncork();
+  }
+
+  /** Memory for frames of one call; whoever takes it gives it back when none of them is on its way any more. */
+  takeFrame(): FrameMemory {
+    const frame = this.#spare ?? new FrameMemory();
+    this.#spare = null;
+    return frame;
+  }
+
+  giveFrame(frame: FrameMemory): void {
+    this.#spare = frame;
+  }
+
+  /** As `send`, from such memory. Resolves when the system has taken it, or never will. */
+  sendFrame(id: number, type: number, memory: FrameMemory, length: number): Promise<void> {
+    if (this.#closed !== undefined || !this.#calls.has(id)) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#socket.write(memory.frame(type, id, length), () => resolve());
+    });
   }
 
   /** Cancels a call; what still arrives for it is dropped and its handler is not called again. */

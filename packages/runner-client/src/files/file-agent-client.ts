@@ -12,7 +12,7 @@ import { ask, type Request } from './calls.ts';
 import { FileConnection } from './connection.ts';
 import { decodeEntries, decodeStat, decodeStatAndTarget } from './decode.ts';
 import { dataChunk, frameTypes } from './frames.ts';
-import { encodePayload, type PathLike, PayloadReader, RawBytes } from './payload.ts';
+import { encodePayload, type PathLike, PayloadReader } from './payload.ts';
 import { FileReading } from './reading.ts';
 import {
   decodeSearch,
@@ -22,6 +22,7 @@ import {
   type SearchOptions,
   type SearchRecord,
 } from './search.ts';
+import { TextBytes } from './text-bytes.ts';
 import type { CallOptions, FileEntry, FileStat, ListEnd, ListOptions, ReadOptions, WriteOptions } from './types.ts';
 import { type ByteSource, upload } from './upload.ts';
 import { encodeTree, encodeWalk, type TreeOptions, type WalkEnd, type WalkOptions } from './walk.ts';
@@ -62,19 +63,27 @@ export class FileAgentClient implements Disposable {
 
   /** Writes a file, whole or not at all, and answers its attributes. */
   async write(path: PathLike, data: ByteSource, options: WriteOptions = {}): Promise<FileStat> {
-    const { createParents, exclusive, append, replaceLink, mode = keepMode } = options;
-    const flags = bits(createParents, exclusive, append) | (replaceLink === true ? 16 : 0);
+    return decodeStat(await this.#write(path, data, options, false));
+  }
+
+  /** The same, and answers the SHA-256 of the data, which the agent makes while it writes. */
+  async writeHashed(path: PathLike, data: ByteSource, options: WriteOptions = {}): Promise<Buffer> {
+    const reader = await this.#write(path, data, options, true);
+    decodeStat(reader);
+    return reader.bytes();
+  }
+
+  async #write(path: PathLike, data: ByteSource, options: WriteOptions, hashed: boolean): Promise<PayloadReader> {
+    const { createParents, exclusive, append, replaceLink, closed, unchanged, mode = keepMode } = options;
+    const flags = bits(createParents, exclusive, append, false, replaceLink, unchanged !== undefined, closed, hashed);
     const type = frameTypes.write;
+    const head = encodePayload(path, { u32: mode }, ...(unchanged === undefined ? [] : [unchanged]));
+    const inline = data instanceof TextBytes ? data.whole(dataChunk) : data;
     const answer =
-      data instanceof Uint8Array && data.length <= dataChunk
-        ? await this.#ask(type, flags | 8, encodePayload(path, { u32: mode }, new RawBytes(data)), options)
-        : await upload(
-            this.#connection,
-            { type, flags, payload: encodePayload(path, { u32: mode }) },
-            data,
-            options.signal,
-          );
-    return decodeStat(new PayloadReader(answer));
+      inline instanceof Uint8Array && inline.length <= dataChunk
+        ? await this.#ask(type, flags | 8, Buffer.concat([head, inline]), options)
+        : await upload(this.#connection, { type, flags, payload: head }, data, options.signal);
+    return new PayloadReader(answer);
   }
 
   /** Entries of one directory in byte order of their names; returns the cursor of the next page if there is one. */
@@ -115,9 +124,12 @@ export class FileAgentClient implements Disposable {
     await this.#ask(frameTypes.rename, flags, encodePayload(from, to), options);
   }
 
-  /** Sets the nine permission bits of what the path leads to. */
-  async chmod(path: PathLike, mode: number, options: CallOptions = {}): Promise<void> {
-    await this.#ask(frameTypes.chmod, 0, encodePayload(path, { u32: mode }), options);
+  /**
+   * Sets the nine permission bits of what the path leads to. With `reset` it is a directory, which also loses its extended
+   * attributes and access lists, and may be given the sticky bit.
+   */
+  async chmod(path: PathLike, mode: number, options: CallOptions & { readonly reset?: boolean } = {}): Promise<void> {
+    await this.#ask(frameTypes.chmod, bits(options.reset), encodePayload(path, { u32: mode }), options);
   }
 
   /** Makes a symbolic link at `path` that leads to `target`, whatever that is. */

@@ -77,6 +77,19 @@ function writeHeader(out: Buffer, header: FrameHeader): void {
   out.writeUInt32LE(header.id, 8);
 }
 
+/** Memory for a frame of `dataChunk` bytes, to be filled and sent again and again. */
+export class FrameMemory {
+  readonly #bytes = Buffer.allocUnsafeSlow(headerBytes + dataChunk);
+  /** What a frame carries. */
+  readonly payload: Uint8Array = this.#bytes.subarray(headerBytes);
+
+  /** The frame with the first `length` bytes of `payload`, which must not change before it is out. */
+  frame(type: number, id: number, length: number): Buffer {
+    writeHeader(this.#bytes, { length, type, flags: 0, id });
+    return this.#bytes.subarray(0, headerBytes + length);
+  }
+}
+
 /** One whole frame. */
 export function encodeFrame(type: number, flags: number, id: number, payload: Uint8Array): Buffer {
   const out = Buffer.allocUnsafe(headerBytes + payload.length);

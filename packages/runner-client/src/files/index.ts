@@ -4,6 +4,7 @@ export { FileAgentClient } from './file-agent-client.ts';
 export type { PathLike } from './payload.ts';
 export type { FileReading } from './reading.ts';
 export type { SearchEnd, SearchOptions, SearchRecord } from './search.ts';
+export { TextBytes } from './text-bytes.ts';
 export type {
   CallOptions,
   FileEntry,

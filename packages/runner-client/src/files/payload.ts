@@ -1,21 +1,7 @@
 /** Bytes or text; text is sent as UTF-8. Paths are bytes: one that is no UTF-8 is given as a Uint8Array. */
 export type PathLike = string | Uint8Array;
 
-type Field =
-  | { readonly u8: number }
-  | { readonly u32: number }
-  | { readonly u64: number | bigint }
-  | PathLike
-  | RawBytes;
-
-/** Bytes that are put into a payload without a length before them. */
-export class RawBytes {
-  readonly bytes: Uint8Array;
-
-  constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
-  }
-}
+type Field = { readonly u8: number } | { readonly u32: number } | { readonly u64: number | bigint } | PathLike;
 
 /** Puts fields one behind the other: numbers little-endian, strings with their length before them. */
 export function encodePayload(...fields: readonly Field[]): Buffer {
@@ -25,7 +11,6 @@ export function encodePayload(...fields: readonly Field[]): Buffer {
 function encodeField(field: Field): Uint8Array {
   if (typeof field === 'string') return withLength(Buffer.from(field));
   if (field instanceof Uint8Array) return withLength(field);
-  if (field instanceof RawBytes) return field.bytes;
   if ('u8' in field) return Uint8Array.of(field.u8);
   if ('u32' in field) {
     const out = Buffer.allocUnsafe(4);

@@ -16,6 +16,11 @@ export class FileReading implements AsyncIterable<Uint8Array> {
     return decodeStat(new PayloadReader(await this.#stream.meta()));
   }
 
+  /** Cancels the call unless it is over. */
+  close(): void {
+    this.#stream.close();
+  }
+
   /** All bytes in memory of their own. */
   async all(): Promise<Buffer> {
     const pieces: Buffer[] = [];

@@ -19,6 +19,10 @@ export interface SearchOptions extends TreeOptions {
   readonly maxPerFile?: number | undefined;
   /** Larger files are skipped, in bytes; 0 or absent: no limit. */
   readonly maxFileBytes?: number | undefined;
+  /** Bytes to read in all, after which the search ends as truncated; 0 or absent: no limit. */
+  readonly maxBytes?: number | undefined;
+  /** `include` has a shell's globs: `*` crosses directories, and the name alone or the whole path may match as well. */
+  readonly shellGlobs?: boolean | undefined;
 }
 
 /** A line that matches, a line of context, or that and why a file was not searched to its end (`binary` only behind a match). */
@@ -47,7 +51,7 @@ export interface SearchEnd {
   readonly skipped: number;
   /** Files with a NUL byte, which were not searched behind it. */
   readonly binary: number;
-  /** Whether `maxMatches` ended the search. */
+  /** Whether `maxMatches` or `maxBytes` ended the search. */
   readonly truncated: boolean;
 }
 
@@ -66,6 +70,7 @@ export function encodeSearch(
     options.hidden,
     options.respectIgnoreFiles,
     options.binaryAsText,
+    options.shellGlobs,
   ].reduce((sum, flag, bit) => sum | (flag === true ? 1 << bit : 0), 0);
   const fields = encodePayload(
     path,
@@ -75,6 +80,7 @@ export function encodeSearch(
     { u64: options.maxMatches ?? 0 },
     { u64: options.maxPerFile ?? 0 },
     { u64: options.maxFileBytes ?? 0 },
+    { u64: options.maxBytes ?? 0 },
   );
   return { flags, payload: Buffer.concat([fields, encodeTree(options)]) };
 }

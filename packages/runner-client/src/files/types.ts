@@ -54,6 +54,13 @@ export interface WriteOptions extends CallOptions {
   readonly append?: boolean | undefined;
   /** Replace a link at the path itself; by default what it leads to is written. */
   readonly replaceLink?: boolean | undefined;
+  /**
+   * Replace only a file whose content has this SHA-256: whatever else is there stays, and the call rejects with `changed`.
+   * Up to 64 MiB are compared. Excludes `exclusive` and `append`.
+   */
+  readonly unchanged?: Uint8Array | undefined;
+  /** Replace a file that is closed for writing too; it keeps its mode. */
+  readonly closed?: boolean | undefined;
 }
 
 /** One page of a directory: names above `cursor` in byte order, `limit` of them (0 or absent: all). */

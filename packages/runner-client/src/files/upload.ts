@@ -1,9 +1,10 @@
 import { type Request, withCall } from './calls.ts';
 import type { FileConnection } from './connection.ts';
 import { dataChunk, frameTypes, initialGrant } from './frames.ts';
+import { TextBytes } from './text-bytes.ts';
 
 /** Bytes to send: all at once, or piece by piece. */
-export type ByteSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+export type ByteSource = Uint8Array | TextBytes | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /** A call to which the client streams bytes: as much as the agent grants, then COMMIT. A source that fails cancels the call. */
 export async function upload(
@@ -46,9 +47,12 @@ class Upload {
 
   async pump(source: ByteSource): Promise<void> {
     try {
-      for await (const bytes of source instanceof Uint8Array ? [source] : source) {
-        await this.#send(bytes);
-        if (this.#over) return;
+      if (source instanceof TextBytes) await this.#encode(source);
+      else {
+        for await (const bytes of source instanceof Uint8Array ? [source] : source) {
+          await this.#send(bytes);
+          if (this.#over) return;
+        }
       }
     } catch (error) {
       this.#connection.cancel(this.id());
@@ -64,6 +68,22 @@ class Upload {
       const piece = bytes.subarray(at, at + dataChunk);
       this.#granted -= piece.length;
       this.#connection.send(this.id(), frameTypes.sent, piece);
+    }
+  }
+
+  /** Each piece is encoded when the one before is out of the memory that both are in. */
+  async #encode(text: TextBytes): Promise<void> {
+    const frame = this.#connection.takeFrame();
+    try {
+      for (;;) {
+        while (this.#granted < dataChunk && !this.#over) await this.#room();
+        const length = this.#over ? 0 : text.fill(frame.payload);
+        if (length === 0) return;
+        this.#granted -= length;
+        await this.#connection.sendFrame(this.id(), frameTypes.sent, frame, length);
+      }
+    } finally {
+      this.#connection.giveFrame(frame);
     }
   }
 

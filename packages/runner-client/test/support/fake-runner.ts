@@ -1,10 +1,10 @@
 /** A scripted runner behind a real Unix socket: it speaks frames by the tests' own codec and keeps no sandbox. */
 import { Buffer } from 'node:buffer';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createConnection, createServer, type Server, type Socket } from 'node:net';
+import { createConnection, createServer, type OnReadOpts, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { RunnerClient } from '../../src/index.ts';
+import { ReadMemory, type ReadSizes, RunnerClient } from '../../src/index.ts';
 import {
   decodePayload,
   encodeFrame,
@@ -45,7 +45,11 @@ export class FakePeer {
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('error', () => socket.destroy());
     this.ended = new Promise((resolve) => {
-      socket.on('end', () => resolve());
+      socket.on('end', () => {
+        // The end of an input is answered.
+        if (this.raw !== null) socket.write(Buffer.of(0));
+        resolve();
+      });
       socket.on('close', () => resolve());
     });
   }
@@ -123,9 +127,9 @@ export class FakeRunner implements AsyncDisposable {
     return join(this.#directory, 'runner.sock');
   }
 
-  readonly connect = (): Promise<Socket> =>
+  readonly connect = (onread?: OnReadOpts): Promise<Socket> =>
     new Promise((resolve, reject) => {
-      const socket = createConnection(this.path);
+      const socket = createConnection({ path: this.path, ...(onread === undefined ? {} : { onread }) });
       socket.once('error', reject);
       socket.once('connect', () => {
         socket.off('error', reject);
@@ -133,8 +137,12 @@ export class FakeRunner implements AsyncDisposable {
       });
     });
 
-  async client(): Promise<RunnerClient> {
-    const client = new RunnerClient(await this.connect(), { connect: this.connect, environment: FAKE_ENVIRONMENT });
+  /** With sizes: one that reads into memory of these. */
+  async client(sizes?: ReadSizes): Promise<RunnerClient> {
+    const memory = sizes === undefined ? undefined : new ReadMemory(sizes);
+    const socket = await this.connect(memory?.options);
+    const options = { connect: () => this.connect(), environment: FAKE_ENVIRONMENT, memory };
+    const client = new RunnerClient(socket, options);
     this.#clients.push(client);
     return client;
   }
@@ -159,7 +167,8 @@ export function obliging(): Script {
       peer.started(request, exec);
       peer.end(exec);
     } else if (name === 'close_sandbox' || name === 'signal' || name === 'resize') peer.send('done', request);
-    else if (name === 'list') peer.send('listing', request, { sandbox_count: '0', exec_count: '0' });
+    else if (name === 'list')
+      peer.send('listing', request, { sandbox_count: '0', exec_count: '0', workspace_count: '0' });
     else if (name === 'probe') peer.send('probed', request, { mode: '1', layer_count: '0' });
     else if (name === 'attach' && fields['what'] === '1') peer.handOver(request);
     else if (name === 'file') peer.handOver(request);

@@ -1,7 +1,19 @@
 /** The tables of `docs/reference/runner-protocol.md`, written down a second time: a codec that shares nothing with `src`. */
 import { Buffer } from 'node:buffer';
 
-type Scalar = 'u8' | 'u16' | 'u32' | 'i32' | 'u64' | 'bytes' | 'rest' | 'zeros1' | 'zeros2' | 'zeros4' | 'zeros7';
+type Scalar =
+  | 'u8'
+  | 'u16'
+  | 'u32'
+  | 'i32'
+  | 'u64'
+  | 'bytes'
+  | 'rest'
+  | 'id'
+  | 'zeros1'
+  | 'zeros2'
+  | 'zeros4'
+  | 'zeros7';
 export type Field = readonly [name: string, type: Scalar] | { readonly list: string; readonly of: readonly Field[] };
 /** Numbers as decimal strings, bytes as hexadecimal ones; the members of list `x` are `x_0_name`, their number `x_count`. */
 export type Fields = Readonly<Record<string, string>>;
@@ -18,6 +30,11 @@ const effective: readonly Field[] = [
   ...u32s('seccomp_filters', 'tried', 'held'),
   ...u64s('memory_bytes', 'workspace_bytes', 'workspace_inodes'),
   ...u32s('cpu_millis', 'pids'),
+  ...u8s('workspace_via', 'descriptors'),
+  ['', 'zeros2'],
+  ...u8s('programs_via'),
+  ['', 'zeros1'],
+  ['programs', 'u16'],
 ];
 
 const event = (...rest: Field[]): Field[] => [['exec', 'u64'], ['stream', 'u8'], ['', 'zeros7'], ...rest];
@@ -35,9 +52,20 @@ export const layouts = {
       ...u32s('pids', 'cpu_millis', 'inodes'),
       ['root', 'u16'],
       ['flags', 'u16'],
+      ['workspace', 'u8'],
+      ['', 'zeros7'],
+      ['workspace_id', 'id'],
     ],
   },
-  close_sandbox: { type: 0x02, fields: u64s('sandbox') },
+  close_sandbox: {
+    type: 0x02,
+    fields: [
+      ['sandbox', 'u64'],
+      ['keep', 'u8'],
+      ['', 'zeros7'],
+      ['workspace_id', 'id'],
+    ],
+  },
   exec: {
     type: 0x03,
     fields: [
@@ -82,9 +110,13 @@ export const layouts = {
       ['instance', 'u8'],
     ],
   },
-  list: { type: 0x09, fields: [] },
+  list: { type: 0x09, fields: u8s('flags') },
   probe: { type: 0x0a, fields: [] },
   commit: { type: 0x0b, fields: [...u64s('exec', 'stdout', 'stderr'), ['end', 'u8']] },
+  programs: {
+    type: 0x0c,
+    fields: [['sandbox', 'u64'], ['enforce', 'u8'], ['', 'zeros7'], { list: 'program', of: [['name', 'bytes']] }],
+  },
   done: { type: 0x80, fields: [] },
   opened: { type: 0x81, fields: [['sandbox', 'u64'], ...effective] },
   started: { type: 0x83, fields: [['exec', 'u64'], ...effective] },
@@ -99,6 +131,9 @@ export const layouts = {
           ['envelopes', 'u32'],
           ['idle', 'u32'],
           ['closing', 'u8'],
+          ['workspace_id', 'id'],
+          ...u64s('memory_bytes', 'cpu_us'),
+          ['processes', 'u32'],
         ],
       },
       {
@@ -109,6 +144,7 @@ export const layouts = {
           ...u64s('stdout_committed', 'stdout_produced', 'stderr_committed', 'stderr_produced'),
         ],
       },
+      { list: 'workspace', of: [['id', 'id']] },
     ],
   },
   probed: {
@@ -125,6 +161,7 @@ export const layouts = {
       },
     ],
   },
+  programs_set: { type: 0x8c, fields: [...effective, { list: 'missing', of: [['name', 'bytes']] }] },
   output: { type: 0xc1, fields: event(['offset', 'u64'], ['data', 'rest']) },
   gap: { type: 0xc2, fields: event(['from', 'u64'], ['to', 'u64']) },
   ended: {
@@ -195,6 +232,7 @@ function encodeField(field: Field, prefix: string, values: Fields, parts: Buffer
     return;
   }
   const bytes = Buffer.from(text, 'hex');
+  if (type === 'id' && bytes.length !== 16) throw new Error(`field ${prefix}${name} is no id`);
   if (type === 'bytes') parts.push(integer(BigInt(bytes.length), 4));
   parts.push(bytes);
 }
@@ -246,6 +284,7 @@ function decodeField(field: Field, prefix: string, reader: Reader, into: Record<
     if (reader.take(Number(type.slice(5))).some((byte) => byte !== 0)) throw new Error('reserved bytes are set');
   } else if (size !== undefined) into[prefix + name] = reader.integer(size, type === 'i32').toString();
   else if (type === 'bytes') into[prefix + name] = reader.take(Number(reader.integer(4, false))).toString('hex');
+  else if (type === 'id') into[prefix + name] = reader.take(16).toString('hex');
   else into[prefix + name] = reader.rest().toString('hex');
 }
 
@@ -309,6 +348,10 @@ export const sampleEffective: Fields = {
   workspace_inodes: '262144',
   cpu_millis: '0',
   pids: '256',
+  workspace_via: '1',
+  descriptors: '3',
+  programs_via: '0',
+  programs: '0',
 };
 
 /** `Ended` of a command that exited with 0. */

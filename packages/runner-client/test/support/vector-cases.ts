@@ -12,6 +12,8 @@ const hex = (text: string): string => Buffer.from(text).toString('hex');
 const MAX_U64 = '18446744073709551615';
 const MAX_COUNT = '9007199254740991';
 const MAX_U32 = '4294967295';
+const NO_ID = '0'.repeat(32);
+const ID = '0190f5e28c3b7a4d9e1f00112233aabb';
 
 const list = (name: string, field: string, values: readonly string[]): Fields => {
   const entries = values.map((value, index) => [`${name}_${index}_${field}`, value] as const);
@@ -34,7 +36,10 @@ const userEffective: Fields = {
   workspace_bytes: '1',
   workspace_inodes: '2',
   memory_bytes: MAX_U64,
+  workspace_via: '2',
+  descriptors: '3',
 };
+const listEffective: Fields = { ...sampleEffective, tried: '255', held: '255', programs_via: '15', programs: '7' };
 const edgeEffective: Fields = {
   init: '1',
   user_namespace: '1',
@@ -68,6 +73,10 @@ const edgeEffective: Fields = {
   workspace_inodes: MAX_COUNT,
   cpu_millis: MAX_U32,
   pids: MAX_U32,
+  workspace_via: '3',
+  descriptors: '4',
+  programs_via: '9',
+  programs: '65535',
 };
 
 const plainExec: Fields = {
@@ -96,6 +105,8 @@ const open = (fields: Fields): Fields => ({
   inodes: '262144',
   root: '0',
   flags: '0',
+  workspace: '0',
+  workspace_id: NO_ID,
   ...fields,
 });
 
@@ -119,10 +130,34 @@ const operations: readonly VectorCase[] = [
       inodes: MAX_U32,
       root: '65535',
       flags: '5',
+      workspace: '2',
+      workspace_id: 'f'.repeat(32),
     },
   },
-  { name: 'close_sandbox', layout: 'close_sandbox', request: 3, fields: { sandbox: '1' } },
-  { name: 'close_sandbox.edge', layout: 'close_sandbox', request: 3, fields: { sandbox: MAX_U64 } },
+  {
+    name: 'open_sandbox.disk',
+    layout: 'open_sandbox',
+    request: 2,
+    fields: open({ workspace: '1', workspace_id: ID }),
+  },
+  {
+    name: 'close_sandbox',
+    layout: 'close_sandbox',
+    request: 3,
+    fields: { sandbox: '1', keep: '0', workspace_id: NO_ID },
+  },
+  {
+    name: 'close_sandbox.edge',
+    layout: 'close_sandbox',
+    request: 3,
+    fields: { sandbox: MAX_U64, keep: '1', workspace_id: NO_ID },
+  },
+  {
+    name: 'close_sandbox.remove',
+    layout: 'close_sandbox',
+    request: 3,
+    fields: { sandbox: '0', keep: '0', workspace_id: ID },
+  },
   { name: 'exec.plain', layout: 'exec', request: 4, fields: plainExec },
   {
     name: 'exec.inline',
@@ -143,6 +178,7 @@ const operations: readonly VectorCase[] = [
     request: 6,
     fields: { ...plainExec, stdin: '2', terminal: '1', columns: '80', rows: '24', overflow: '1', flags: '1' },
   },
+  { name: 'exec.channel', layout: 'exec', request: 7, fields: { ...plainExec, stdin: '3' } },
   {
     name: 'exec.edges',
     layout: 'exec',
@@ -168,7 +204,8 @@ const operations: readonly VectorCase[] = [
   { name: 'resize.edge', layout: 'resize', request: 11, fields: { exec: '9', columns: '65535', rows: '1' } },
   { name: 'file.commands', layout: 'file', request: 1, fields: { sandbox: '1', instance: '0' } },
   { name: 'file.provision', layout: 'file', request: 1, fields: { sandbox: '1', instance: '1' } },
-  { name: 'list', layout: 'list', request: 12, fields: {} },
+  { name: 'list', layout: 'list', request: 12, fields: { flags: '0' } },
+  { name: 'list.usage', layout: 'list', request: 12, fields: { flags: '1' } },
   { name: 'probe', layout: 'probe', request: 13, fields: {} },
   {
     name: 'commit',
@@ -181,6 +218,24 @@ const operations: readonly VectorCase[] = [
     layout: 'commit',
     request: 4294967295,
     fields: { exec: MAX_U64, stdout: MAX_COUNT, stderr: '4294967296', end: '1' },
+  },
+  {
+    name: 'programs',
+    layout: 'programs',
+    request: 14,
+    fields: { sandbox: '1', enforce: '1', ...list('program', 'name', [hex('ls'), hex('/usr/bin/größe')]) },
+  },
+  {
+    name: 'programs.empty',
+    layout: 'programs',
+    request: 14,
+    fields: { sandbox: '1', enforce: '1', program_count: '0' },
+  },
+  {
+    name: 'programs.none',
+    layout: 'programs',
+    request: 14,
+    fields: { sandbox: MAX_U64, enforce: '0', program_count: '0' },
   },
 ];
 
@@ -202,7 +257,12 @@ const answers: readonly VectorCase[] = [
     request: 8,
     fields: { exec: '9', stdout_from: MAX_COUNT, stderr_from: '1', ...userEffective },
   },
-  { name: 'listing.empty', layout: 'listing', request: 12, fields: { sandbox_count: '0', exec_count: '0' } },
+  {
+    name: 'listing.empty',
+    layout: 'listing',
+    request: 12,
+    fields: { sandbox_count: '0', exec_count: '0', workspace_count: '0' },
+  },
   {
     name: 'listing',
     layout: 'listing',
@@ -213,10 +273,18 @@ const answers: readonly VectorCase[] = [
       sandbox_0_envelopes: '4',
       sandbox_0_idle: '3',
       sandbox_0_closing: '0',
+      sandbox_0_workspace_id: NO_ID,
+      sandbox_0_memory_bytes: MAX_U64,
+      sandbox_0_cpu_us: MAX_U64,
+      sandbox_0_processes: MAX_U32,
       sandbox_1_id: MAX_U64,
       sandbox_1_envelopes: '0',
       sandbox_1_idle: '0',
       sandbox_1_closing: '1',
+      sandbox_1_workspace_id: ID,
+      sandbox_1_memory_bytes: MAX_COUNT,
+      sandbox_1_cpu_us: '0',
+      sandbox_1_processes: '4294967294',
       exec_count: '2',
       exec_0_id: '9',
       exec_0_sandbox: '1',
@@ -234,6 +302,9 @@ const answers: readonly VectorCase[] = [
       exec_1_stdout_produced: MAX_COUNT,
       exec_1_stderr_committed: '1',
       exec_1_stderr_produced: '2',
+      workspace_count: '2',
+      workspace_0_id: ID,
+      workspace_1_id: 'f'.repeat(32),
     },
   },
   {
@@ -251,6 +322,18 @@ const answers: readonly VectorCase[] = [
       layer_1_detail: hex('nicht beschreibbar: /sys/fs/cgroup'),
     },
   },
+  {
+    name: 'programs_set',
+    layout: 'programs_set',
+    request: 14,
+    fields: { ...listEffective, ...list('missing', 'name', [hex('cd'), hex('größe')]) },
+  },
+  {
+    name: 'programs_set.none',
+    layout: 'programs_set',
+    request: 14,
+    fields: { ...sampleEffective, missing_count: '0' },
+  },
   { name: 'probed.empty', layout: 'probed', request: 13, fields: { mode: '3', layer_count: '0' } },
   {
     name: 'error.plain',
@@ -259,6 +342,12 @@ const answers: readonly VectorCase[] = [
     fields: { code: '9', errno: '2', step: hex('execve'), detail: hex('nosuch') },
   },
   { name: 'error.bad_frame', layout: 'error', request: 0, fields: { code: '1', errno: '0', step: '', detail: '' } },
+  {
+    name: 'error.program',
+    layout: 'error',
+    request: 14,
+    fields: { code: '19', errno: '0', step: hex('interpreter_not_listed'), detail: hex('ldd\0/bin/bash') },
+  },
   {
     name: 'error.edges',
     layout: 'error',

@@ -157,6 +157,7 @@ impl Extraction<'_> {
                 _ => {
                     apply(&mut header, &global);
                     apply(&mut header, &std::mem::take(&mut extension));
+                    settle(&mut header);
                     self.member(&header).await?;
                 }
             }
@@ -270,6 +271,13 @@ fn apply(header: &mut TarHeader, extension: &Extension) {
     }
     header.size = extension.size.unwrap_or(header.size);
     header.mtime = extension.mtime.unwrap_or(header.mtime);
+}
+
+/// Old archives tell directories by the slash alone. That of the header may be where a longer name was cut.
+fn settle(header: &mut TarHeader) {
+    if header.member == Member::File && header.name.ends_with(b"/") {
+        header.member = Member::Directory;
+    }
 }
 
 fn make_directory(dir: RawFd, name: &CStr, mode: u32) -> Result<(), Fail> {

@@ -6,7 +6,7 @@ use super::walker::{Filter, Item, Tree, Walker, open_tree};
 use super::{Flags, Started};
 use crate::call::Call;
 use crate::executor::Weight;
-use crate::fail::{Errno, Fail};
+use crate::fail::{Code, Errno, Fail};
 use crate::frames::{DATA_CHUNK, kind};
 use crate::payload::Reader;
 use crate::sys::{self, FileKind, Stat};
@@ -19,7 +19,7 @@ pub fn start(call: &Arc<Call>, flags: Flags, payload: &[u8]) -> Result<Started, 
     flags.only(0)?;
     let mut reader = Reader::new(payload);
     let path = reader.path()?;
-    let filter = Filter::read(&mut reader, true, false)?;
+    let filter = Filter::read(&mut reader, true, false, None)?;
     reader.finish()?;
     let tree = open_tree(&path)?;
     let call = call.clone();
@@ -68,19 +68,21 @@ impl Archive<'_> {
     }
 
     async fn item(&mut self, item: &Item, path: &[u8]) -> Result<(), Fail> {
-        match item.stat.kind() {
+        match item.kind {
             FileKind::File => match open_file(item.dir, &item.name, libc::O_NOFOLLOW) {
                 Ok((file, stat)) => self.file(&file, &stat, path).await?,
+                Err(fail) if fail.code == Code::Limit => return Err(fail),
                 Err(_) => self.counts.skipped += 1,
             },
             FileKind::Directory => {
-                let name = [path, b"/"].concat();
-                self.member(Member::Directory, &item.stat, name, Vec::new(), 0);
+                let Some(stat) = item.stat()? else { return Ok(()) };
+                self.member(Member::Directory, &stat, [path, b"/"].concat(), Vec::new(), 0);
             }
             FileKind::Link => match sys::readlinkat(item.dir, &item.name) {
                 Ok(target) => {
+                    let Some(stat) = item.stat()? else { return Ok(()) };
                     let target = target.into_bytes();
-                    self.member(Member::SymbolicLink, &item.stat, path.to_vec(), target, 0);
+                    self.member(Member::SymbolicLink, &stat, path.to_vec(), target, 0);
                 }
                 Err(Errno(libc::ENOENT | libc::EINVAL)) => {}
                 Err(errno) => return Err(errno.into()),

@@ -76,10 +76,13 @@ enum Step {
     Exhausted,
 }
 
-/// Removes the directory `name` of `dir` with all it contains; answers how many entries went.
-/// Without a call nothing can stop it: that is how the agent takes away its own leftovers.
+/// Removes the directory `name` of `dir` with all it contains; answers how many entries went. What somebody else removes
+/// meanwhile is gone too. Without a call nothing can stop it: that is how the agent takes away its own leftovers.
 pub async fn remove_tree(call: Option<&Call>, dir: &OwnedFd, name: &CStr) -> Result<u64, Fail> {
-    let root = open_forced(dir.as_raw_fd(), name)?;
+    let root = match open_forced(dir.as_raw_fd(), name) {
+        Err(Errno(libc::ENOENT)) => return Ok(0),
+        other => other?,
+    };
     let mut descent: Descent<Reading> = Descent::new(root, name.to_owned())?;
     let mut removed = 0u64;
     let mut steps = 0usize;
@@ -108,7 +111,10 @@ pub async fn remove_tree(call: Option<&Call>, dir: &OwnedFd, name: &CStr) -> Res
                 match sys::unlinkat(parent, &left, true) {
                     Ok(()) | Err(Errno(libc::ENOENT)) => removed += 1,
                     Err(Errno(libc::ENOTEMPTY)) if rescans < MAX_RESCANS => {
-                        let again = open_forced(parent, &left)?;
+                        let again = match open_forced(parent, &left) {
+                            Err(Errno(libc::ENOENT)) => continue,
+                            other => other?,
+                        };
                         descent.enter(left, again)?;
                         descent.top()?.1.rescans = rescans + 1;
                     }

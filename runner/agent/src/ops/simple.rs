@@ -12,6 +12,7 @@ const STAT_NOFOLLOW: u16 = 1;
 const MKDIR_PARENTS: u16 = 1;
 const RENAME_NO_REPLACE: u16 = 1;
 const RENAME_PARENTS: u16 = 2;
+const CHMOD_RESET: u16 = 1;
 
 /// Attributes, and the target of a link that was not followed.
 pub fn stat(flags: Flags, payload: &[u8]) -> Result<Vec<u8>, Fail> {
@@ -76,15 +77,36 @@ pub fn rename(flags: Flags, payload: &[u8]) -> Result<Vec<u8>, Fail> {
     Ok(Vec::new())
 }
 
-/// Sets the nine permission bits of what the path leads to.
+/// Sets the nine permission bits of what the path leads to; of a directory that is reset also the sticky bit.
 pub fn chmod(flags: Flags, payload: &[u8]) -> Result<Vec<u8>, Fail> {
-    flags.only(0)?;
+    let flags = flags.only(CHMOD_RESET)?;
     let mut reader = Reader::new(payload);
     let path = reader.path()?;
-    let mode = plain_mode(reader.u32()?)?;
+    let mode = reader.u32()?;
     reader.finish()?;
-    sys::chmodat(CWD, &path, mode)?;
+    if flags.has(CHMOD_RESET) {
+        plain_mode(mode & !libc::S_ISVTX)?;
+        reset_directory(&path, mode)?;
+    } else {
+        sys::chmodat(CWD, &path, plain_mode(mode)?)?;
+    }
     Ok(Vec::new())
+}
+
+/// Takes from a directory what commands may have left on it itself: its mode, and extended attributes, of which access
+/// lists are some.
+fn reset_directory(path: &CStr, mode: u32) -> Result<(), Fail> {
+    // One that is closed can't be opened.
+    sys::chmodat(CWD, path, 0o700)?;
+    let directory = sys::openat(CWD, path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+    for name in sys::attributes(directory.as_raw_fd())? {
+        // Of the machine, not of a user.
+        if !name.as_bytes().starts_with(b"security.") {
+            sys::remove_attribute(directory.as_raw_fd(), &name)?;
+        }
+    }
+    // Behind the removal of access lists, which changes it.
+    Ok(sys::fchmod(directory.as_raw_fd(), mode)?)
 }
 
 /// Makes a link with any target: a link that leads out of the roots leads nowhere.

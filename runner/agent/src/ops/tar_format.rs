@@ -57,7 +57,6 @@ impl TarHeader {
             name = [prefix.as_slice(), b"/", name.as_slice()].concat();
         }
         let member = match block[156] {
-            b'0' | 0 | b'7' if name.ends_with(b"/") => Member::Directory,
             b'0' | 0 | b'7' => Member::File,
             b'1' => Member::HardLink,
             b'2' => Member::SymbolicLink,

@@ -8,7 +8,7 @@ use crate::executor::{Weight, yield_now};
 use crate::fail::{Errno, Fail};
 use crate::frames::kind;
 use crate::payload::{Reader, put_bytes, put_entry};
-use crate::sys::{self, CWD};
+use crate::sys::{self, CWD, FileKind};
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub fn start(call: &Arc<Call>, flags: Flags, payload: &[u8]) -> Result<Started, 
     let path = reader.path()?;
     let cursor = reader.bytes()?.to_vec();
     let limit = u64::from(reader.u32()?);
-    let filter = Filter::read(&mut reader, flags.has(HIDDEN), flags.has(RESPECT_IGNORE))?;
+    let filter = Filter::read(&mut reader, flags.has(HIDDEN), flags.has(RESPECT_IGNORE), None)?;
     reader.finish()?;
     let dir = sys::openat(CWD, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
     let walker = Walker::new(dir, filter, &cursor)?;
@@ -46,7 +46,7 @@ async fn walk(call: &Call, mut walker: Walker, flags: Flags, limit: u64) -> Resu
             call.check()?;
             yield_now().await;
         }
-        let directory = item.stat.is_dir();
+        let directory = item.kind == FileKind::Directory;
         let wanted = (!flags.has(FILES_ONLY) || !directory)
             && (!flags.has(DIRECTORIES_ONLY) || directory)
             && walker.filter().includes(walker.path());
@@ -57,12 +57,13 @@ async fn walk(call: &Call, mut walker: Walker, flags: Flags, limit: u64) -> Resu
             more = true;
             break;
         }
-        let target = match item.stat.is_link().then(|| sys::readlinkat(item.dir, &item.name)) {
+        let Some(stat) = item.stat()? else { continue };
+        let target = match stat.is_link().then(|| sys::readlinkat(item.dir, &item.name)) {
             None => CString::default(),
             Some(Err(Errno(libc::ENOENT | libc::EINVAL))) => continue,
             Some(other) => other?,
         };
-        put_entry(&mut batch, walker.path(), &item.stat, target.as_bytes());
+        put_entry(&mut batch, walker.path(), &stat, target.as_bytes());
         sent += 1;
         if limit > 0 {
             last = walker.path().to_vec();

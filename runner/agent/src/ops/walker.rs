@@ -26,6 +26,7 @@ const MAX_PATTERNS_IN_FORCE: usize = 16_384;
 const IGNORE_FILES: [&std::ffi::CStr; 2] = [c".gitignore", c".ignore"];
 
 /// What a walk passes over.
+#[derive(Default)]
 pub struct Filter {
     pub hidden: bool,
     pub respect_ignore: bool,
@@ -33,20 +34,35 @@ pub struct Filter {
     pub max_depth: u32,
     pub include: Option<GlobSet>,
     pub exclude: Option<GlobSet>,
+    /// Include globs are a shell's: `*` crosses directories, and the name alone or the whole path, which begins so, may
+    /// match as well.
+    pub shell_base: Option<Vec<u8>>,
 }
 
 impl Filter {
     /// Reads depth, include globs and exclude globs of a request.
-    pub fn read(reader: &mut Reader<'_>, hidden: bool, respect_ignore: bool) -> Result<Filter, Fail> {
+    pub fn read(
+        reader: &mut Reader<'_>,
+        hidden: bool,
+        respect_ignore: bool,
+        shell_base: Option<&[u8]>,
+    ) -> Result<Filter, Fail> {
         let max_depth = reader.u32()?;
-        let include = globs(&reader.list(MAX_GLOBS)?)?;
-        let exclude = globs(&reader.list(MAX_GLOBS)?)?;
-        Ok(Filter { hidden, respect_ignore, max_depth, include, exclude })
+        let include = globs(&reader.list(MAX_GLOBS)?, shell_base.is_none())?;
+        let exclude = globs(&reader.list(MAX_GLOBS)?, true)?;
+        let shell_base = shell_base.map(|base| [base.strip_prefix(b"/").unwrap_or(base), b"/"].concat());
+        Ok(Filter { hidden, respect_ignore, max_depth, include, exclude, shell_base })
     }
 
     /// Whether the include globs, if any, name this path.
     pub fn includes(&self, path: &[u8]) -> bool {
-        self.include.as_ref().is_none_or(|globs| globs.is_match(as_path(path)))
+        let Some(globs) = &self.include else { return true };
+        if globs.is_match(as_path(path)) {
+            return true;
+        }
+        let Some(base) = &self.shell_base else { return false };
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        globs.is_match(as_path(name)) || globs.is_match(as_path(&[base, path].concat()))
     }
 
     fn excludes(&self, path: &[u8], name: &[u8]) -> bool {
@@ -56,7 +72,7 @@ impl Filter {
     }
 }
 
-fn globs(patterns: &[&[u8]]) -> Result<Option<GlobSet>, Fail> {
+fn globs(patterns: &[&[u8]], by_names: bool) -> Result<Option<GlobSet>, Fail> {
     if patterns.is_empty() {
         return Ok(None);
     }
@@ -64,7 +80,7 @@ fn globs(patterns: &[&[u8]]) -> Result<Option<GlobSet>, Fail> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let text = std::str::from_utf8(pattern).map_err(|_| bad("a glob is not UTF-8".into()))?;
-        let glob = GlobBuilder::new(text).literal_separator(true).build();
+        let glob = GlobBuilder::new(text).literal_separator(by_names).backslash_escape(by_names).build();
         set.add(glob.map_err(|error| bad(error.to_string()))?);
     }
     set.build().map(Some).map_err(|error| bad(error.to_string()))
@@ -93,7 +109,18 @@ pub struct Item {
     /// The directory it is in; valid until the walk goes on.
     pub dir: RawFd,
     pub name: CString,
-    pub stat: Stat,
+    /// As it was when the walk came by.
+    pub kind: FileKind,
+}
+
+impl Item {
+    /// Its attributes; `None` where it has gone.
+    pub fn stat(&self) -> Result<Option<Stat>, Errno> {
+        match sys::fstatat(self.dir, &self.name, false) {
+            Err(Errno(libc::ENOENT)) => Ok(None),
+            other => other.map(Some),
+        }
+    }
 }
 
 /// A walk in progress: directories before what they contain, names in byte order.
@@ -141,7 +168,7 @@ impl Walker {
         self.go_on()?;
         loop {
             let (dir, pending) = self.descent.top()?;
-            let Some((name, _)) = pending.names.pop_front() else {
+            let Some((name, kind)) = pending.names.pop_front() else {
                 if !pending.complete {
                     let page = smallest_after(dir, &pending.cursor, usize::MAX, LEVEL_BYTES)?;
                     pending.complete = !page.more;
@@ -161,7 +188,7 @@ impl Walker {
                 self.path.push(b'/');
             }
             self.path.extend_from_slice(name.to_bytes());
-            match self.visit(dir, name)? {
+            match self.visit(Item { dir, name, kind })? {
                 Some(item) => return Ok(Some(item)),
                 None if self.enter.is_some() => self.go_on()?,
                 None => self.path.truncate(parent_length),
@@ -211,24 +238,26 @@ impl Walker {
         Ok(true)
     }
 
-    fn visit(&mut self, dir: RawFd, name: CString) -> Result<Option<Item>, Fail> {
-        let again = match self.position(name.to_bytes()) {
+    fn visit(&mut self, mut item: Item) -> Result<Option<Item>, Fail> {
+        let again = match self.position(item.name.to_bytes()) {
             Position::Before => return Ok(None),
             Position::At => true,
             Position::After => false,
         };
-        let stat = match sys::fstatat(dir, &name, false) {
-            Err(Errno(libc::ENOENT)) => return Ok(None),
-            other => other?,
-        };
-        if self.filter.excludes(&self.path, name.to_bytes()) || self.ignored(stat.is_dir()) {
+        // Most file systems say the kind beside the name.
+        if item.kind == FileKind::Unknown {
+            let Some(stat) = item.stat()? else { return Ok(None) };
+            item.kind = stat.kind();
+        }
+        let is_directory = item.kind == FileKind::Directory;
+        if self.filter.excludes(&self.path, item.name.to_bytes()) || self.ignored(is_directory) {
             return Ok(None);
         }
         let deeper = self.filter.max_depth == 0 || self.descent.depth() + 1 < self.filter.max_depth as usize;
-        if stat.is_dir() && deeper {
-            self.enter = Some(name.clone());
+        if is_directory && deeper {
+            self.enter = Some(item.name.clone());
         }
-        Ok((!again).then_some(Item { dir, name, stat }))
+        Ok((!again).then_some(item))
     }
 
     /// Where a name of this level is, seen from the path after which the walk goes on.
@@ -278,6 +307,7 @@ impl Walker {
                     }
                     Ok(Some(_)) => self.skipped += 1,
                     Ok(None) => {}
+                    Err(fail) if fail.code == Code::Limit => return Err(fail),
                     Err(_) => self.skipped += 1,
                 }
             }

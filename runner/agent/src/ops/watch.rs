@@ -7,7 +7,7 @@ use crate::executor::{Pool, Source, Weight};
 use crate::fail::{Code, Errno, Fail};
 use crate::frames::{self, kind};
 use crate::payload::{Reader, put_bytes};
-use crate::sys::{self, CWD, check, own};
+use crate::sys::{self, CWD, FileKind, check, own};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -237,7 +237,7 @@ impl Watch {
             Err(Errno(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EACCES)) => return Ok(()),
             other => other?,
         };
-        let filter = Filter { hidden: true, respect_ignore: false, max_depth: 0, include: None, exclude: None };
+        let filter = Filter { hidden: true, ..Filter::default() };
         let mut walker = Walker::new(dir, filter, b"")?;
         while let Some(item) = walker.next()? {
             call.check()?;
@@ -246,15 +246,16 @@ impl Watch {
                 path.push(b'/');
             }
             path.extend_from_slice(walker.path());
+            let is_directory = item.kind == FileKind::Directory;
             if let Some(out) = report.as_deref_mut() {
-                put_event(out, CREATED, item.stat.is_dir(), 0, &path);
+                put_event(out, CREATED, is_directory, 0, &path);
                 if out.len() > MAX_REPORT {
                     // A whole tree came at once: the client has to look for itself, as when events are lost.
                     put_event(out, OVERFLOW, false, 0, b"");
                     report = None;
                 }
             }
-            if item.stat.is_dir() {
+            if is_directory {
                 self.add(path)?;
             }
         }

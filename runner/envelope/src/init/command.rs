@@ -21,15 +21,18 @@ pub struct Terms {
     pub weakening: Weakening,
 }
 
-/// Standard input, output and error of a command.
+/// A channel's descriptor. What the child still needs once it is in place has a higher number.
+pub const CHANNEL: i32 = 3;
+
+/// The descriptors of a command.
 pub enum Streams {
-    /// Three descriptors.
-    Pipes([OwnedFd; 3]),
+    /// Those from 0 on; of four the last is a channel.
+    Pipes(Vec<OwnedFd>),
     /// The terminal's other side, opened by the child.
     Terminal { master: OwnedFd },
 }
 
-/// argv and envp as execve wants them. The slot before argv is free for an interpreter.
+/// argv and envp as execve wants them.
 pub struct Arguments {
     owners: Vec<CString>,
     argv: Vec<*const c_char>,
@@ -48,10 +51,9 @@ impl Arguments {
             owners.push(owned(text)?);
         }
         let pointers = |range: &[CString]| range.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
-        let argv: Vec<*const c_char> = pointers(&owners[..count]);
         let path = strings.environment.iter().find_map(|text| text.strip_prefix(b"PATH="));
         Ok(Self {
-            argv: [ptr::null()].into_iter().chain(argv).collect(),
+            argv: pointers(&owners[..count]),
             envp: pointers(&owners[count..]),
             program: strings.arguments[0].to_vec(),
             path: path.unwrap_or(b"/usr/bin:/bin").to_vec(),
@@ -62,12 +64,12 @@ impl Arguments {
 
     /// execvp(3): tries every directory of PATH, and gives a script without a first line to the shell. Returns only the
     /// reason why nothing could be executed.
-    fn execute(&mut self) -> Errno {
+    fn execute(&self) -> Errno {
         if self.program.contains(&b'/') {
-            return self.execute_at(&self.program.clone());
+            return self.execute_at(&self.program);
         }
         let mut worst = libc::ENOENT;
-        for directory in self.path.clone().split(|byte| *byte == b':') {
+        for directory in self.path.split(|byte| *byte == b':') {
             let directory: &[u8] = if directory.is_empty() { b"." } else { directory };
             match self.execute_at(&[directory, b"/", &self.program].concat()) {
                 libc::ENOENT | libc::ENOTDIR => {}
@@ -78,18 +80,19 @@ impl Arguments {
         worst
     }
 
-    fn execute_at(&mut self, path: &[u8]) -> Errno {
+    fn execute_at(&self, path: &[u8]) -> Errno {
         let Ok(path) = CString::new(path) else { return libc::EINVAL };
         // SAFETY: argv and envp end with a null pointer, and what they point to lives in `owners`.
-        unsafe { libc::execve(path.as_ptr(), self.argv[1..].as_ptr(), self.envp.as_ptr()) };
+        unsafe { libc::execve(path.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
         let errno = sys::errno();
         if errno != libc::ENOEXEC {
             return errno;
         }
-        self.argv[0] = c"sh".as_ptr();
-        self.argv[1] = path.as_ptr();
-        // SAFETY: as above; the free slot now holds the shell's name.
-        unsafe { libc::execve(c"/bin/sh".as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
+        // The script takes the place of its own name, as the shell's first argument.
+        let own = self.argv.iter().skip(1).copied();
+        let argv: Vec<*const c_char> = [c"sh".as_ptr(), path.as_ptr()].into_iter().chain(own).collect();
+        // SAFETY: as above; `path` outlives the call.
+        unsafe { libc::execve(c"/bin/sh".as_ptr(), argv.as_ptr(), self.envp.as_ptr()) };
         sys::errno()
     }
 }
@@ -104,26 +107,22 @@ impl Drop for Arguments {
 }
 
 /// Resource limits of every command, each with its reason.
-const LIMITS: [(i32, u64, u64); 4] = [
+const LIMITS: [(i32, u64, u64); 5] = [
     // 1, not 0: a piped core_pattern runs its handler as root on the host even for a limit of 0.
     (libc::RLIMIT_CORE as i32, 1, 1),
     // POSIX queues would outlive the command.
     (libc::RLIMIT_MSGQUEUE as i32, 0, 0),
     (libc::RLIMIT_NICE as i32, 0, 0),
     (libc::RLIMIT_RTPRIO as i32, 0, 0),
+    // The soft limit that programs expect, and a hard one that they may raise it to.
+    (libc::RLIMIT_NOFILE as i32, 1024, 16_384),
 ];
-
-/// Open files: the soft limit that programs expect, and a hard one that they may raise it to.
-const OPEN_FILES: (u64, u64) = (1024, 16_384);
 
 /// Makes the calling child unprivileged for ever: ids, capabilities, limits. Returns the step that failed.
 pub fn give_up(own_init: bool, weakening: Weakening) -> Result<(), Broken> {
     for (resource, soft, hard) in LIMITS {
-        sys::set_limit(resource as _, soft, hard).at("rlimit")?;
+        sys::lower_limit(resource as _, soft, hard).at("rlimit")?;
     }
-    let (_, hard) = sys::limit(libc::RLIMIT_NOFILE as _).at("rlimit nofile")?;
-    let hard = hard.min(OPEN_FILES.1);
-    sys::set_limit(libc::RLIMIT_NOFILE as _, OPEN_FILES.0.min(hard), hard).at("rlimit nofile")?;
     if own_init && !weakening.lacks(Layer::User) {
         sys::set_group(COMMAND_ID).at("setresgid")?;
         sys::set_user(COMMAND_ID).at("setresuid")?;
@@ -140,7 +139,7 @@ pub mod told {
 }
 
 /// The child's life up to execve. Never returns.
-pub fn run(streams: &Streams, arguments: &mut Arguments, terms: &Terms, tell: BorrowedFd<'_>) -> ! {
+pub fn run(streams: &Streams, arguments: &Arguments, terms: &Terms, tell: BorrowedFd<'_>) -> ! {
     let (code, broken) = match become_command(streams, arguments, terms, tell) {
         Ok(never) => match never {},
         Err(failed) => failed,
@@ -155,7 +154,7 @@ pub fn run(streams: &Streams, arguments: &mut Arguments, terms: &Terms, tell: Bo
 
 fn become_command(
     streams: &Streams,
-    arguments: &mut Arguments,
+    arguments: &Arguments,
     terms: &Terms,
     tell: BorrowedFd<'_>,
 ) -> Result<Infallible, (Code, Broken)> {
@@ -207,17 +206,19 @@ fn reset_signals() -> Result<(), Broken> {
     Ok(())
 }
 
-/// Descriptors 0, 1 and 2; all others close at execve.
+/// The command's descriptors; all others close at execve.
 fn connect(streams: &Streams) -> Result<(), Broken> {
     let place = |from: i32, to: i32| {
-        // SAFETY: dup2 onto 0, 1 or 2, which nobody in this child owns as an OwnedFd.
+        // SAFETY: dup2 onto 0, 1, 2 or the channel's number. What this child still needs has a higher one: sources are
+        // placed in their order and lie above the number that they go to, and `tell` lies above them all.
         if unsafe { libc::dup2(from, to) } < 0 { Err(sys::errno()).at("dup2") } else { Ok(()) }
     };
-    match streams {
+    let count = match streams {
         Streams::Pipes(fds) => {
             for (to, from) in fds.iter().enumerate() {
                 place(from.as_raw_fd(), to as i32)?;
             }
+            fds.len()
         }
         Streams::Terminal { master } => {
             const TIOCGPTPEER: u64 = 0x5441;
@@ -230,16 +231,22 @@ fn connect(streams: &Streams) -> Result<(), Broken> {
             for to in 0..3 {
                 place(peer, to)?;
             }
+            3
         }
-    }
-    sys::close_range(3, u32::MAX, false).at("descriptors")
+    };
+    sys::close_range(count as u32, u32::MAX, false).at("descriptors")
 }
 
+const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+
 /// The first to go when memory runs out. Between the two calls nobody but this child and PID 1 is alive here, so being
-/// dumpable shows nothing to anybody.
-fn highest_oom_score() -> Result<(), Broken> {
+/// dumpable shows nothing to anybody. Beside a list of programs nothing can be written there, and PID 1 has passed it on.
+pub fn highest_oom_score() -> Result<(), Broken> {
+    if std::fs::read(OOM_SCORE).is_ok_and(|score| score == b"1000\n") {
+        return Ok(());
+    }
     sys::prctl(libc::PR_SET_DUMPABLE, 1, 0).at("dumpable")?;
-    let written = std::fs::write("/proc/self/oom_score_adj", "1000").at("oom score");
+    let written = std::fs::write(OOM_SCORE, "1000").at("oom score");
     sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).at("dumpable")?;
     written
 }

@@ -1,5 +1,6 @@
 //! PID 1 of an envelope: sets the envelope up, gives its own privileges away, then runs one command at a time.
 
+mod code;
 mod command;
 mod look;
 mod mounts;
@@ -10,14 +11,15 @@ mod trial;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use crate::landlock;
 use crate::maker::{Plan, Role, keep_only, write_broken};
-use crate::seccomp::Program;
+use crate::programs::Fence;
 use crate::weakening::{Layer, Weakening};
+use boxkite_confine::landlock;
+use boxkite_confine::seccomp::Program;
 use boxkite_host::cgroup;
 use boxkite_system::step::{At, Broken};
 use boxkite_system::sys::{self, Errno};
-use boxkite_wire::effective::Made;
+use boxkite_wire::effective::{Made, layer, programs_via as via};
 use boxkite_wire::frames::Writer;
 
 /// The command's user and group id inside.
@@ -31,6 +33,15 @@ pub struct Shared {
     pub filter: Program,
     /// Whether supplementary groups may be left (not where one id alone is mapped).
     pub may_clear_groups: bool,
+    /// The list of programs that all envelopes of the maker are for.
+    pub fence: Option<Fence>,
+}
+
+impl Shared {
+    /// The fence that is to be put up: the twin may leave it out.
+    fn standing_fence(&self) -> Option<&Fence> {
+        self.fence.as_ref().filter(|_| !self.weakening.lacks(Layer::Programs))
+    }
 }
 
 /// Messages from PID 1 to the runner, by their first byte.
@@ -75,7 +86,8 @@ pub fn enter(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared, wait: &OwnedFd) ->
     let (mounts, groups) = rest.split_at(usize::from(plan.mounts).min(rest.len()));
     let result = join(groups).and_then(|()| match plan.role {
         Role::Command => command_envelope(plan, mounts, shared),
-        Role::Agent | Role::Filler => Err(agent(plan, mounts, shared, control)),
+        // A maker is cloned by another way.
+        Role::Agent | Role::Filler | Role::Programs => Err(agent(plan, mounts, shared, control)),
     });
     match result {
         Ok(made) => {
@@ -105,12 +117,17 @@ fn join(groups: &[OwnedFd]) -> Result<(), Broken> {
 /// Everything up to "ready" of an envelope for commands.
 fn command_envelope(plan: &Plan, mounts: &[OwnedFd], shared: &Shared) -> Result<Made, Broken> {
     let weak = |layer| shared.weakening.lacks(layer);
+    let fence = shared.standing_fence();
+    let mut programs_via = if fence.is_some() { no_executable_memory_files() } else { 0 };
     become_init(plan, shared)?;
     set_host_name()?;
     if !weak(Layer::Net) {
         loopback_up()?;
     }
-    mounts::command(mounts, shared.weakening)?;
+    if fence.is_some() {
+        command::highest_oom_score()?;
+    }
+    mounts::command(mounts, fence.is_some(), shared.weakening)?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).at("not dumpable")?;
     // A socket of the other side of the Landlock domain: a command must not be able to reach it.
     let outside = trial::Outside::new();
@@ -120,17 +137,42 @@ fn command_envelope(plan: &Plan, mounts: &[OwnedFd], shared: &Shared) -> Result<
     let abi = if weak(Layer::Landlock) { 0 } else { landlock::abi() };
     if abi > 0 {
         landlock::restrict(landlock::STANDARD).map_err(|(_, errno)| Broken { step: "landlock", errno })?;
+        if let Some(fence) = fence {
+            fence_execution(fence)?;
+            programs_via |= via::LANDLOCK;
+        }
     }
     if !weak(Layer::Caps) {
         drop_capabilities(if plan.init_id.is_some() { KEPT } else { 0 })?;
     }
     if !weak(Layer::Seccomp) {
         shared.filter.load().at("seccomp: load")?;
+        if fence.is_some() {
+            programs_via |= via::MEMFD_FILTER;
+        }
     }
     die_with_runner()?;
-    let found = trial::run(&outside, abi, plan.init_id.is_some(), shared.weakening)?;
+    let subject = trial::Subject { outside: &outside, abi, fence: shared.fence.as_ref() };
+    let found = trial::run(&subject, plan.init_id.is_some(), shared.weakening)?;
     let (tried, held, status) = (found.tried, found.held, found.status);
-    Ok(Made { landlock: abi as u8, tried, held, namespaces: namespaces()?, status })
+    if fence.is_some() && held & layer::PROGRAMS != 0 {
+        programs_via |= via::NOEXEC_MOUNTS;
+    }
+    Ok(Made { landlock: abi as u8, tried, held, programs_via, namespaces: namespaces()?, status })
+}
+
+/// Has the kernel refuse memory files that could be executed, for this pid namespace. Only while this process still has
+/// the user id that owns the machine's settings, which an ordinary user's never has: then the filter does it alone.
+fn no_executable_memory_files() -> u8 {
+    let set = std::fs::write("/proc/sys/vm/memfd_noexec", "2");
+    if set.is_ok() { via::MEMFD_NOEXEC } else { 0 }
+}
+
+/// The second fence of a list of programs.
+fn fence_execution(fence: &Fence) -> Result<(), Broken> {
+    let access = landlock::Access::ReadExecute;
+    let rules: Vec<_> = fence.executables.iter().map(|path| landlock::Rule { path, access }).collect();
+    landlock::restrict_execution(&rules).map_err(|(_, errno)| Broken { step: "landlock: programs", errno })
 }
 
 /// Ids and groups. The ids are mapped by now, and every capability of the own user namespace is held.
@@ -171,7 +213,7 @@ fn loopback_up() -> Result<(), Broken> {
 }
 
 /// Empties the bounding and ambient sets for ever and keeps `kept` of the rest.
-fn drop_capabilities(kept: u64) -> Result<(), Broken> {
+pub fn drop_capabilities(kept: u64) -> Result<(), Broken> {
     for capability in 0..64 {
         match sys::prctl(libc::PR_CAPBSET_DROP, capability, 0) {
             Err(libc::EINVAL) => break,
@@ -183,7 +225,7 @@ fn drop_capabilities(kept: u64) -> Result<(), Broken> {
 }
 
 /// SIGKILL when the runner ends, however it ends. Set after the last change of ids, which would clear it.
-fn die_with_runner() -> Result<(), Broken> {
+pub fn die_with_runner() -> Result<(), Broken> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).map(drop).at("death signal")
 }
 
@@ -227,7 +269,7 @@ fn become_agent(
     sys::set_group(COMMAND_ID).at("setresgid")?;
     sys::set_user(COMMAND_ID).at("setresuid")?;
     sys::set_capabilities(0).at("capset")?;
-    sys::set_limit(libc::RLIMIT_CORE as _, 1, 1).at("rlimit core")?;
+    sys::lower_limit(libc::RLIMIT_CORE as _, 1, 1).at("rlimit core")?;
     die_with_runner()?;
     shared.filter.load().at("seccomp: load")?;
     command::execute_agent(&shared.agent, control).at("execveat")

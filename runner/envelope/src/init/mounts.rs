@@ -39,14 +39,19 @@ const EMPTY: [&CStr; 4] = [
     c"proc/bus",  // hardware
 ];
 
+/// A directory of the shared root that is empty until its own file system is mounted there. A file system of its own for
+/// each cover would cost every envelope time, and every control group of the machine memory.
+const NOTHING: &CStr = c"dev/shm";
+
 /// Directories of /proc that are read-only whatever their modes say.
 const READ_ONLY: [&CStr; 2] = [
     c"proc/sys", // sysctls
     c"proc/fs",  // file systems' controls
 ];
 
-/// Mounts of an envelope for commands. Afterwards nothing of the maker's namespace is left but the sandbox's root.
-pub fn command(roots: &[OwnedFd], weakening: Weakening) -> Result<(), Broken> {
+/// Mounts of an envelope for commands; with `data_only` nothing that commands can write to can be code, nor can code that
+/// is mapped be written to by a file. Afterwards nothing of the maker's namespace is left but the sandbox's root.
+pub fn command(roots: &[OwnedFd], data_only: bool, weakening: Weakening) -> Result<(), Broken> {
     let whole_host = weakening.lacks(Layer::Mounts);
     if whole_host {
         sys::chdir(c"/").at("mount root")?;
@@ -60,7 +65,9 @@ pub fn command(roots: &[OwnedFd], weakening: Weakening) -> Result<(), Broken> {
         let tree = open_tree(HERE, c"/proc", CLONE | libc::AT_RECURSIVE as u32).at("mount proc")?;
         move_mount(tree.as_fd(), HERE, c"proc").at("mount proc")?;
     } else {
-        mount(Some(c"proc"), c"proc", Some(c"proc"), SAFE | libc::MS_NOEXEC, None).at("mount proc")?;
+        // Whoever can write to /proc/PID/mem can write to code that is mapped, with no more than `dd`.
+        let read_only = if data_only { libc::MS_RDONLY } else { 0 };
+        mount(Some(c"proc"), c"proc", Some(c"proc"), SAFE | libc::MS_NOEXEC | read_only, None).at("mount proc")?;
         masks()?;
     }
     let terminals = c"newinstance,ptmxmode=0666,mode=0620,uid=1001,gid=1001,max=64";
@@ -68,7 +75,8 @@ pub fn command(roots: &[OwnedFd], weakening: Weakening) -> Result<(), Broken> {
     let options = if weak { c"newinstance,ptmxmode=0666,mode=0620" } else { terminals };
     mount(Some(c"devpts"), c"dev/pts", Some(c"devpts"), libc::MS_NOSUID | libc::MS_NOEXEC, Some(options))
         .at("mount devpts")?;
-    mount(Some(c"shm"), c"dev/shm", Some(c"tmpfs"), SAFE, Some(c"mode=1777,size=64m,nr_inodes=4096"))
+    let flags = if data_only { SAFE | libc::MS_NOEXEC } else { SAFE };
+    mount(Some(c"shm"), c"dev/shm", Some(c"tmpfs"), flags, Some(c"mode=1777,size=64m,nr_inodes=4096"))
         .at("mount shm")?;
     attach(roots, &ROOTS, whole_host)?;
     if whole_host { Ok(()) } else { sys::pivot_here().at("pivot") }
@@ -79,21 +87,21 @@ fn masks() -> Result<(), Broken> {
         absent_is_fine(mount(Some(c"dev/null"), path, None, libc::MS_BIND, None)).at("mask")?;
     }
     for path in EMPTY {
-        let flags = SAFE | libc::MS_RDONLY | libc::MS_NOEXEC;
-        absent_is_fine(mount(Some(c"none"), path, Some(c"tmpfs"), flags, Some(c"size=4k,mode=0555"))).at("mask")?;
+        absent_is_fine(read_only(NOTHING, path)).at("mask")?;
     }
     for path in READ_ONLY {
-        absent_is_fine(read_only(path)).at("mask")?;
+        absent_is_fine(read_only(path, path)).at("mask")?;
     }
     Ok(())
 }
 
-fn read_only(path: &CStr) -> Result<(), i32> {
-    let tree = open_tree(HERE, path, CLONE)?;
+/// Mounts one directory over another, or over itself, so that nothing can be written there.
+fn read_only(directory: &CStr, over: &CStr) -> Result<(), i32> {
+    let tree = open_tree(HERE, directory, CLONE)?;
     let attributes =
         libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
     set_mount_attributes(tree.as_fd(), attributes, true)?;
-    move_mount(tree.as_fd(), HERE, path)
+    move_mount(tree.as_fd(), HERE, over)
 }
 
 /// A kernel without a file has nothing there to hide.

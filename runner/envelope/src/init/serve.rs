@@ -7,10 +7,11 @@ use super::look::{Look, look};
 use super::pump::Pump;
 use super::{order, report};
 use crate::weakening::Weakening;
+use boxkite_system::inherit;
 use boxkite_system::step::{At, Broken};
 use boxkite_system::sys::{self, Errno};
 use boxkite_system::wipe::wipe;
-use boxkite_wire::frames::{Code, Failure, MAX_ARGUMENTS, Reader, Strings, stdin};
+use boxkite_wire::frames::{Code, Failure, MAX_PAYLOAD, Reader, Strings, stdin};
 
 /// How often PID 1 looks, 1 ms apart, before it takes what it sees for left.
 const LOOKS: u32 = 4;
@@ -18,8 +19,8 @@ const LOOKS: u32 = 4;
 pub const INLINE_ORDER: usize = 32 << 10;
 
 /// The fixed part of an exec order. Descriptors follow in this order: on pipes the read end of standard input (where it
-/// is not null), the write ends of output and error, the write end of standard input (where it is attached); the memory
-/// file (where `in_file`).
+/// is inline or attached), the write ends of output (where there is no channel) and error, the write end of standard input
+/// (where it is attached); the memory file (where `in_file`).
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
     pub terminal: bool,
@@ -74,26 +75,14 @@ struct Init {
 pub fn run(control: RawFd, own_init: bool, weakening: Weakening) -> ! {
     // SAFETY: the caller gives this descriptor away.
     let control = unsafe { OwnedFd::from_raw_fd(control) };
-    let Ok(signals) = child_signals() else { std::process::exit(1) };
+    // Readable when a child has ended.
+    let Ok(signals) = inherit::signals(&[libc::SIGCHLD]) else { std::process::exit(1) };
     let mut init = Init { control, signals, own_init, weakening, untouched: look(), running: None };
     loop {
         if let Err(broken) = init.turn() {
             // The runner has ended, or this envelope can't go on: its end is the end of all in it.
             std::process::exit(i32::from(broken.errno != 0));
         }
-    }
-}
-
-/// A descriptor that is readable when a child has ended.
-fn child_signals() -> Result<OwnedFd, Errno> {
-    // SAFETY: plain calls on a local signal set; the new descriptor is ours.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        if fd < 0 { Err(sys::errno()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
 }
 
@@ -149,7 +138,7 @@ impl Init {
     fn take_input(&mut self, mut fds: Vec<OwnedFd>) {
         if let (Some(running), Some(socket)) = (&mut self.running, fds.pop()) {
             if sys::set_nonblocking(socket.as_fd(), true).is_ok() && running.pump.to.is_some() {
-                running.pump.from = Some(socket);
+                running.pump.take(socket);
             }
         }
     }
@@ -157,10 +146,9 @@ impl Init {
     /// To the command's process group; on a terminal to the one in its foreground.
     fn signal(&self, signal: u8) {
         let Some(running) = &self.running else { return };
-        let terminal = running.pump.to.as_ref().filter(|_| running.pump.terminal);
-        // SAFETY: asks our own terminal; signals processes of this namespace only.
+        // SAFETY: asks our own terminal, or something that is none; signals processes of this namespace only.
         unsafe {
-            let foreground = terminal.map_or(-1, |master| libc::tcgetpgrp(master.as_raw_fd()));
+            let foreground = running.pump.to.as_ref().map_or(-1, |to| libc::tcgetpgrp(to.as_raw_fd()));
             let group = if foreground > 1 { foreground } else { running.pid };
             if libc::kill(-group, i32::from(signal)) < 0 {
                 libc::kill(running.pid, i32::from(signal));
@@ -170,9 +158,9 @@ impl Init {
 
     fn start(&mut self, message: &mut [u8], fds: Vec<OwnedFd>) -> Result<(), Broken> {
         match self.try_start(message, fds) {
-            Ok((running, status, master)) => {
+            Ok((running, status, output)) => {
                 self.running = Some(running);
-                let fds: Vec<RawFd> = master.iter().map(AsRawFd::as_raw_fd).collect();
+                let fds: Vec<RawFd> = output.iter().map(AsRawFd::as_raw_fd).collect();
                 self.send(&[&[report::STARTED], &status[..]].concat(), &fds)
             }
             Err(failure) => {
@@ -193,25 +181,26 @@ impl Init {
         let mut file = Vec::new();
         if order.in_file {
             let memory = fds.pop().ok_or_else(|| failed("strings", libc::EBADF))?;
-            file = read_all(memory.as_fd(), MAX_ARGUMENTS).map_err(|errno| failed("strings", errno))?;
+            file = read_all(memory.as_fd(), MAX_PAYLOAD).map_err(|errno| failed("strings", errno))?;
         }
         let bytes = if order.in_file { &file[..] } else { &message[Order::LENGTH..] };
-        let mut arguments =
+        let arguments =
             Arguments::new(&Strings::read(&mut Reader::new(bytes))?).map_err(|errno| failed("strings", errno))?;
-        let (streams, to) = streams(&order, fds).map_err(|broken| broken.failure(Code::StartFailed))?;
+        let (streams, to, channel) = streams(&order, fds).map_err(|broken| broken.failure(Code::StartFailed))?;
         let terms = Terms { processes: order.processes, own_init: self.own_init, weakening: self.weakening };
         let cpu_before = children_cpu_us();
-        let started = launch(&streams, &mut arguments, &terms);
+        let started = launch(&streams, &arguments, &terms);
         drop(arguments);
         wipe(&mut file);
         wipe(message);
         let (pid, status) = started?;
-        let master = match streams {
+        let output = match streams {
             Streams::Terminal { master } => Some(master),
-            Streams::Pipes(_) => None,
+            Streams::Pipes(_) => channel,
         };
-        let pump = Pump { from: None, to, waiting: Vec::new(), terminal: order.terminal };
-        Ok((Running { pid, pump, cpu_before }, status, master))
+        let stays_open = order.terminal || order.stdin == stdin::CHANNEL;
+        let pump = Pump::new(to, stays_open);
+        Ok((Running { pid, pump, cpu_before }, status, output))
     }
 
     /// Reaps whatever has ended. Once the command itself has, everything else is killed, and its end reported.
@@ -247,8 +236,8 @@ impl Init {
     }
 }
 
-/// The streams of a command and where its attached input goes.
-fn streams(order: &Order, fds: Vec<OwnedFd>) -> Result<(Streams, Option<OwnedFd>), Broken> {
+/// The streams of a command, where its attached input goes, and the other side of its channel.
+fn streams(order: &Order, fds: Vec<OwnedFd>) -> Result<(Streams, Option<OwnedFd>, Option<OwnedFd>), Broken> {
     if order.terminal {
         let master = sys::openat(libc::AT_FDCWD, c"/dev/ptmx", libc::O_RDWR | libc::O_NOCTTY, 0).at("terminal")?;
         let size = libc::winsize { ws_row: order.rows, ws_col: order.columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -263,30 +252,39 @@ fn streams(order: &Order, fds: Vec<OwnedFd>) -> Result<(Streams, Option<OwnedFd>
         }
         let to = master.try_clone().at("terminal")?;
         sys::set_nonblocking(to.as_fd(), true).at("terminal")?;
-        return Ok((Streams::Terminal { master }, Some(to)));
+        return Ok((Streams::Terminal { master }, Some(to), None));
     }
     let mut fds = fds.into_iter();
     let mut next = || fds.next().ok_or(Broken { step: "streams", errno: libc::EBADF });
-    let input = if order.stdin == stdin::NULL {
-        sys::openat(libc::AT_FDCWD, c"/dev/null", libc::O_RDONLY, 0).at("stdin")?
-    } else {
-        next()?
-    };
+    let has_input = matches!(order.stdin, stdin::INLINE | stdin::ATTACH);
+    let input =
+        if !has_input { sys::openat(libc::AT_FDCWD, c"/dev/null", libc::O_RDONLY, 0).at("stdin")? } else { next()? };
+    if order.stdin == stdin::CHANNEL {
+        let error = next()?;
+        let both = error.try_clone().at("stderr")?;
+        // Made here: a socket of the host's network namespace would show the host's network to whoever has it.
+        let (ours, theirs) = sys::stream_pair().at("channel")?;
+        sys::set_nonblocking(ours.as_fd(), true).at("channel")?;
+        let to = ours.try_clone().at("channel")?;
+        let theirs = sys::raise(theirs, command::CHANNEL + 1).at("channel")?;
+        return Ok((Streams::Pipes(vec![input, both, error, theirs]), Some(to), Some(ours)));
+    }
     let (output, error) = (next()?, next()?);
     let to = if order.stdin == stdin::ATTACH { Some(next()?) } else { None };
-    Ok((Streams::Pipes([input, output, error]), to))
+    Ok((Streams::Pipes(vec![input, output, error]), to, None))
 }
 
 /// Forks the command and waits until it is executed. The answer is its pid and encoded `Status`.
-fn launch(streams: &Streams, arguments: &mut Arguments, terms: &Terms) -> Result<(i32, Vec<u8>), Failure> {
+fn launch(streams: &Streams, arguments: &Arguments, terms: &Terms) -> Result<(i32, Vec<u8>), Failure> {
     let failed = |step: &'static str| move |errno| Failure::with(Code::StartFailed, step, errno);
     let (from, to) = sys::pipe(0).map_err(failed("pipe"))?;
+    let to = sys::raise(to, command::CHANNEL + 1).map_err(failed("pipe"))?;
     let pid = sys::fork_plain().map_err(|errno| Failure::with(Code::LimitReached, "processes", errno))?;
     if pid == 0 {
         command::run(streams, arguments, terms, to.as_fd());
     }
     drop(to);
-    let told = read_all(from.as_fd(), 0).map_err(failed("report"))?;
+    let told = read_all(from.as_fd(), MOST_TOLD).map_err(failed("report"))?;
     let (status, broken) = split_told(&told);
     if let (Some(status), None) = (status, broken) {
         return Ok((pid, status.to_vec()));
@@ -296,6 +294,8 @@ fn launch(streams: &Streams, arguments: &mut Arguments, terms: &Terms) -> Result
     Err(broken.map_or_else(|| Failure::new(Code::StartFailed, "child ended"), read_failure))
 }
 
+/// More than a command's child tells: a `Status`, and the step that failed behind it.
+const MOST_TOLD: usize = 512;
 /// The length of an encoded `Status`.
 const STATUS: usize = 4 + 4 + 4 + 1 + 1 + 4 + 5 * 8;
 
@@ -324,18 +324,23 @@ pub fn read_failure(bytes: &[u8]) -> Failure {
     Failure::with(code, &String::from_utf8_lossy(bytes.get(6..).unwrap_or_default()), errno)
 }
 
-/// Reads to the end. With room for everything from the start no copy of a part stays behind in freed memory.
-fn read_all(fd: BorrowedFd<'_>, room: usize) -> Result<Vec<u8>, Errno> {
-    let mut bytes = Vec::with_capacity(room);
-    let mut buffer = [0; 16 << 10];
+/// Reads to the end, at most `most` bytes, straight into the answer: no copy of a part stays behind elsewhere.
+fn read_all(fd: BorrowedFd<'_>, most: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; most + 1];
+    let mut count = 0;
     loop {
-        match sys::read(fd, &mut buffer) {
-            Ok(0) => return Ok(bytes),
-            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+        match sys::read(fd, &mut bytes[count..]) {
+            Ok(0) => break,
+            Ok(more) => count += more,
             Err(libc::EINTR) => {}
             Err(errno) => return Err(errno),
         }
     }
+    if count > most {
+        return Err(libc::E2BIG);
+    }
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 /// One ended child: its pid and status.

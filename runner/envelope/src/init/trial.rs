@@ -4,7 +4,8 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::command;
+use super::{code, command};
+use crate::programs::Fence;
 use crate::weakening::Weakening;
 use boxkite_system::step::{At, Broken};
 use boxkite_system::sys;
@@ -51,36 +52,68 @@ pub struct Found {
     pub status: Status,
 }
 
+/// What a trial is about.
+pub struct Subject<'a> {
+    pub outside: &'a Outside,
+    pub abi: u32,
+    pub fence: Option<&'a Fence>,
+}
+
 /// Forks a child that becomes what a command is, tries everything, and tells.
-pub fn run(outside: &Outside, abi: u32, own_init: bool, weakening: Weakening) -> Result<Found, Broken> {
+pub fn run(subject: &Subject<'_>, own_init: bool, weakening: Weakening) -> Result<Found, Broken> {
     let (from, to) = sys::pipe(0).at("trial: pipe")?;
     let pid = sys::fork_plain().at("trial: fork")?;
     if pid == 0 {
         let found = command::give_up(own_init, weakening).and_then(|()| command::measure());
         let told = match found {
             Ok(status) => {
-                let (tried, held) = attempt(outside, abi);
+                let (tried, held) = attempt(subject);
                 status.write(Writer::new(0, 0).u32(tried).u32(held)).finish()
             }
             Err(_) => Vec::new(),
         };
-        let code = i32::from(sys::write(to.as_fd(), &told).is_err());
+        let mut failed = sys::write(to.as_fd(), &told).is_err();
+        // The last thing it does: where the list is not enforced, this child becomes the unlisted program.
+        if subject.fence.is_some_and(code::unlisted_refused) {
+            failed |= sys::write(to.as_fd(), REFUSED).is_err();
+        }
         // SAFETY: ends this child at once, without the parent's exit handlers.
-        unsafe { libc::_exit(code) }
+        unsafe { libc::_exit(i32::from(failed)) }
     }
     drop(to);
-    let mut bytes = [0; 256];
-    let count = sys::read(from.as_fd(), &mut bytes).at("trial: read")?;
+    let (told, count) = read_told(&from)?;
     // SAFETY: waits for our own child.
     if unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } != pid {
         return Err(Broken { step: "trial: wait", errno: sys::errno() });
     }
-    let mut reader = Reader::new(bytes[..count].get(HEADER..).unwrap_or_default());
+    let refused = told[..count].strip_suffix(REFUSED);
+    let mut reader = Reader::new(refused.unwrap_or(&told[..count]).get(HEADER..).unwrap_or_default());
     let mut read = || Ok(Found { tried: reader.u32()?, held: reader.u32()?, status: Status::read(&mut reader)? });
-    read().map_err(|_: Failure| Broken { step: "trial: drop", errno: libc::EPERM })
+    let mut found = read().map_err(|_: Failure| Broken { step: "trial: drop", errno: libc::EPERM })?;
+    if refused.is_none() {
+        found.held &= !layer::PROGRAMS;
+    }
+    Ok(found)
 }
 
-fn attempt(outside: &Outside, abi: u32) -> (u32, u32) {
+/// What follows a report once the unlisted program was refused.
+const REFUSED: &[u8] = b"refused!";
+
+/// All that the child has written before it ended or became a program.
+fn read_told(from: &OwnedFd) -> Result<([u8; 256], usize), Broken> {
+    let mut bytes = [0; 256];
+    let mut count = 0;
+    loop {
+        match sys::read(from.as_fd(), &mut bytes[count..]) {
+            Ok(0) => return Ok((bytes, count)),
+            Ok(more) => count += more,
+            Err(libc::EINTR) => {}
+            Err(errno) => return Err(errno).at("trial: read"),
+        }
+    }
+}
+
+fn attempt(&Subject { outside, abi, fence }: &Subject<'_>) -> (u32, u32) {
     let mut trials = vec![
         (layer::SECCOMP, seccomp()),
         (layer::READ_ONLY_ROOT, read_only_root()),
@@ -91,6 +124,7 @@ fn attempt(outside: &Outside, abi: u32) -> (u32, u32) {
     ];
     // Always tried, so that a kernel or a twin without Landlock shows it as not held.
     trials.push((layer::LANDLOCK, landlock() && (abi < 6 || outside.0.is_none() || outside_refused())));
+    trials.extend(fence.map(|fence| (layer::PROGRAMS, code::is_data(fence))));
     trials.iter().fold((0, 0), |(tried, held), (bit, holds)| (tried | bit, if *holds { held | bit } else { held }))
 }
 

@@ -9,6 +9,7 @@ mod place;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod v1;
 mod v2;
 
@@ -18,8 +19,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use boxkite_wire::effective::via;
+
 pub use envelope::{EnvelopeGroup, join};
 pub use sweep::remove_left;
+pub use usage::Usage;
 
 /// A step that failed, at which file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +57,17 @@ impl Error {
 pub enum Via {
     V1,
     V2,
+}
+
+impl Via {
+    /// Its number on the wire.
+    pub fn number(via: Option<Self>) -> u8 {
+        match via {
+            None => via::NONE,
+            Some(Self::V1) => via::CGROUP_V1,
+            Some(Self::V2) => via::CGROUP_V2,
+        }
+    }
 }
 
 /// What can be limited or counted here; `reasons` says why something can't, one sentence each.

@@ -31,6 +31,19 @@ impl Drop for Folder {
     }
 }
 
+/// The lock of a name that nobody holds any more, as soon as the children that other tests fork meanwhile have let go of
+/// their copy of it.
+fn freed(dir: &Path, name: &str) -> OwnedFd {
+    let folder = open_folder(dir).unwrap();
+    for _ in 0..1000 {
+        if let Some(lock) = lock(folder.as_raw_fd(), name).unwrap() {
+            return lock;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{name} is still locked");
+}
+
 fn errno<T>(result: io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
@@ -39,9 +52,10 @@ fn errno<T>(result: io::Result<T>) -> Option<i32> {
 fn root_ranges_are_apart() {
     let folder = Folder::new("root");
     let source = folder.root();
-    let ranges: Vec<IdRange> = (0..1000).map(|_| source.claim().unwrap()).collect();
+    // Each holds a descriptor, of which a process has 1,024 by default, shared with the tests beside this one.
+    let ranges: Vec<IdRange> = (0..500).map(|_| source.claim().unwrap()).collect();
     let bases: HashSet<u32> = ranges.iter().map(|range| range.init.unwrap()).collect();
-    assert_eq!(bases.len(), 1000);
+    assert_eq!(bases.len(), 500);
     for range in &ranges {
         let base = range.init.unwrap();
         assert!((0x7000_0000..0x7ff0_0000).contains(&base) && base % 16 == 0);
@@ -194,9 +208,12 @@ fn hostile_folders_and_files_are_refused() {
 #[test]
 fn entries_of_the_machine_are_avoided() {
     let subuid = "a:100000:65536\nb:1879048192:32\ngarbage\nc:x:y\nd:2000000000:0\ne:4294967290:65536\n";
-    assert_eq!(ranges(subuid, Some(2)), [(1_879_048_192, 1_879_048_223), (4_294_967_290, u32::MAX)]);
-    let passwd = "root:x:0:0::/:/bin/sh\nhigh:x:1879048200:1879048201:::\n";
-    assert_eq!(ranges(passwd, None), [(1_879_048_200, 1_879_048_200), (1_879_048_201, 1_879_048_201)]);
+    let covered = [(100_000, 165_535), (1_879_048_192, 1_879_048_223), (4_294_967_290, u32::MAX)];
+    assert_eq!(ranges(subuid, Some(2)), covered);
+    // A container's sandboxes have ids among which its nobody is.
+    let passwd = "nobody:x:65534:65534::/:/bin/sh\nhigh:x:1879048200:1879048201:::\n";
+    let ids = [65_534, 65_534, 1_879_048_200, 1_879_048_201];
+    assert_eq!(ranges(passwd, None), ids.map(|id| (id, id)));
 }
 
 #[test]
@@ -221,10 +238,43 @@ fn the_sweep_takes_the_locks_of_the_dead_alone() {
     let dead = source.claim().unwrap();
     // What the end of its process would do.
     drop(dead.lock);
-    fs::write(dir.join("alien"), "").unwrap();
+    for name in ["alien", "service-5", "service-7"] {
+        fs::write(dir.join(name), "").unwrap();
+    }
+    let _daemon = lock(open_folder(&dir).unwrap().as_raw_fd(), "service-7").unwrap().unwrap();
+    drop(freed(&dir, &source.lock_name(dead.number)));
     source.sweep();
     let mut left: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, [source.lock_name(living.number).as_str(), "alien"]);
+    assert_eq!(left, [source.lock_name(living.number).as_str(), "alien", "service-7"]);
     fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_range_with_files_left_is_given_to_nobody_until_they_are_gone() {
+    let folder = Folder::new("kept");
+    let source = folder.root();
+    let owner = folder.0.join("image");
+    fs::write(&owner, "").unwrap();
+    let range = source.claim().unwrap();
+    let (number, command) = (range.number, range.command);
+    source.mark(&range, &owner).unwrap();
+    assert_eq!(errno(source.claim_number(number)), Some(libc::EAGAIN));
+    // Its holder is killed: the lock is free, the mark stays.
+    drop(range);
+    source.sweep();
+    assert_eq!(folder.files(), 1);
+    let lock = freed(&folder.0.join("locks"), &number.to_string());
+    assert!(is_kept(&lock));
+    drop(lock);
+    drop(freed(&folder.0.join("locks"), &number.to_string()));
+    let again = source.claim_number(number).unwrap();
+    assert_eq!((again.number, again.command, again.init), (number, command, Some(command - 1)));
+    drop(again);
+    fs::remove_file(&owner).unwrap();
+    drop(freed(&folder.0.join("locks"), &number.to_string()));
+    source.sweep();
+    assert_eq!(folder.files(), 0);
+    assert_eq!(errno(source.claim_number(u32::MAX)), Some(libc::EINVAL));
+    assert_eq!(errno(folder.sub(8).claim_number(0)), Some(libc::EPERM));
 }

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::Server;
-use super::connection::Connection;
-use super::poll::{Event, Token};
 use super::timers::Timer;
+use boxkite_system::connection::Connection;
+use boxkite_system::poll::{Event, Token};
 use boxkite_system::sys::{self, Errno};
 use boxkite_system::wipe::wipe;
 use boxkite_wire::frames::{self, Failure, kind};
@@ -17,12 +17,14 @@ const MOST_CONNECTIONS: usize = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Server {
-    pub(super) fn accept(&mut self) {
+    pub(super) fn accept(&mut self, place: u64) {
+        let Some(listener) = self.listeners.get(place as usize) else { return };
+        let listener_fd = listener.as_raw_fd();
         while self.connections.len() < MOST_CONNECTIONS {
             // SAFETY: the new descriptor is ours.
             let socket = unsafe {
                 let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-                let fd = libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags);
+                let fd = libc::accept4(listener_fd, std::ptr::null_mut(), std::ptr::null_mut(), flags);
                 if fd < 0 {
                     let errno = sys::errno();
                     if errno == libc::EAGAIN {
@@ -36,14 +38,15 @@ impl Server {
             let _ = self.accept_connection(socket);
         }
         // No place or no descriptor: the listener would be told as ready for ever, so it is left alone for a while.
-        if self.poll.remove(self.listener.as_fd()).is_ok() {
-            self.timers.add(PAUSE, Timer::Listen);
+        if self.listeners.get(place as usize).is_some_and(|listener| self.poll.remove(listener.as_fd()).is_ok()) {
+            self.timers.add(PAUSE, Timer::Listen(place));
         }
     }
 
-    pub(super) fn listen_again(&mut self) {
-        if self.poll.add(self.listener.as_fd(), Token::Listener).is_err() {
-            self.timers.add(PAUSE, Timer::Listen);
+    pub(super) fn listen_again(&mut self, place: u64) {
+        let Some(listener) = self.listeners.get(place as usize) else { return };
+        if self.poll.add(listener.as_fd(), Token::Listener(place)).is_err() {
+            self.timers.add(PAUSE, Timer::Listen(place));
         }
     }
 
@@ -84,7 +87,10 @@ impl Server {
                 self.flush(id);
             }
             let Some(connection) = self.connections.get_mut(&id) else { return };
-            if !connection.has_room() || connection.closing {
+            if connection.closing {
+                break;
+            }
+            if !connection.has_room() {
                 return;
             }
             match connection.next_frame() {

@@ -4,11 +4,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
-use super::poll::Token;
 use super::timers::Timer;
 use boxkite_envelope::init::{report, serve::read_failure};
 use boxkite_envelope::maker::{Role, read_broken};
 use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use boxkite_system::poll::Token;
 use boxkite_system::sys;
 use boxkite_wire::effective::{Made, Status};
 use boxkite_wire::frames::{Cause, Code, End, Failure, Reader};
@@ -154,7 +154,7 @@ impl Server {
                 self.after_command(id, keep);
             }
             (report::EXITED, Role::Command, Some(exec)) => self.command_ended(id, exec, rest),
-            (_, Role::Agent | Role::Filler, _) => self.agent_report(id, message),
+            (_, Role::Agent | Role::Filler | Role::Programs, _) => self.agent_report(id, message),
             _ => {}
         }
     }
@@ -348,7 +348,7 @@ impl Server {
         }
         self.remove_envelope(id);
         if !made {
-            self.sandbox_failed(sandbox_id, &failure);
+            self.envelope_failed(sandbox_id, id, &failure);
         }
     }
 
@@ -363,6 +363,7 @@ impl Server {
         if let Some(sandbox) = self.sandboxes.get_mut(&sandbox_id) {
             sandbox.envelopes.remove(&id);
         }
+        self.programs_emptied(sandbox_id);
         self.finish_closing(sandbox_id);
     }
 

@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::Server;
-use super::output::Stream;
 use super::timers::Timer;
+use boxkite_system::stream::Stream;
 use boxkite_system::sys;
 use boxkite_system::wipe::wipe;
 use boxkite_wire::effective::{Effective, Status};
-use boxkite_wire::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind};
+use boxkite_wire::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind, stdin};
 
 /// Ended records of one sandbox that wait for their commit.
 const MOST_RECORDS: usize = 4096;
@@ -61,6 +61,8 @@ pub struct Exec {
     pub state: State,
     pub block: bool,
     pub streams: [Stream; 2],
+    /// Offset of the output up to which it goes before what is on the channel.
+    pub output_first: u64,
     pub end_sent: bool,
     /// The connection that an unfinished output frame is being sent to.
     pub sending_to: Option<u64>,
@@ -139,6 +141,7 @@ impl Server {
         let own_memory = head.memory_bytes != 0;
         match () {
             () if sandbox.closing => refuse(Code::Closing, "sandbox"),
+            () if sandbox.change.is_some() => refuse(Code::SandboxInUse, "programs"),
             () if ended >= MOST_RECORDS => refuse(Code::LimitReached, "ended records"),
             () if kept >= MOST_KEPT => refuse(Code::LimitReached, "uncommitted output"),
             () if own_memory && self.available.memory.is_none() => refuse(Code::IsolationUnavailable, "memory limit"),
@@ -165,6 +168,7 @@ impl Server {
             state: State::Starting,
             block: head.block,
             streams: Default::default(),
+            output_first: 0,
             end_sent: false,
             sending_to: None,
             head,
@@ -194,14 +198,14 @@ impl Server {
         Ok(())
     }
 
-    /// PID 1 says that the command runs.
-    pub(super) fn started(&mut self, id: u64, status: Status, master: Option<OwnedFd>) {
+    /// PID 1 says that the command runs, and gives its side of the terminal or the channel.
+    pub(super) fn started(&mut self, id: u64, status: Status, output: Option<OwnedFd>) {
         let Some(effective) = self.effective_of(id, status) else { return };
         let Some(exec) = self.execs.get_mut(&id) else { return };
         exec.state = State::Running;
-        if let Some(master) = master {
-            // A terminal that can't be made non-blocking would stop everybody: without it the command has no output.
-            exec.streams[0].source = sys::set_nonblocking(master.as_fd(), true).ok().map(|()| master);
+        if let Some(output) = output {
+            // One that can't be made non-blocking would stop everybody: without it the command has no output.
+            exec.streams[0].source = sys::set_nonblocking(output.as_fd(), true).ok().map(|()| output);
         }
         exec.effective = effective;
         let (starter, attachers) = (exec.starter.take(), std::mem::take(&mut exec.attachers));
@@ -241,6 +245,7 @@ impl Server {
         let envelope = self.envelopes.get(&exec.envelope?)?;
         let mut effective = self.effective(sandbox, envelope.made?);
         effective.status = status;
+        effective.descriptors += u8::from(exec.head.stdin == stdin::CHANNEL);
         if effective.limits.memory_via != 0 && exec.head.memory_bytes != 0 {
             effective.limits.memory_bytes = exec.head.memory_bytes;
         }
@@ -277,10 +282,6 @@ impl Server {
             Some(envelope) => self.kill_envelope(envelope),
             None => self.not_started(id, &Failure::new(Code::StartFailed, "killed")),
         }
-    }
-
-    pub(super) fn deadline(&mut self, id: u64) {
-        self.kill_exec(id, End::TimedOut, Cause::None);
     }
 
     pub(super) fn check_cpu(&mut self, id: u64) {

@@ -49,7 +49,7 @@ impl Server {
             exec.make_pipes(&pending.inline, &mut fds).map_err(failed("pipes"))?;
         }
         if order.in_file {
-            fds.push(memory_file(&pending.strings).map_err(failed("strings"))?);
+            fds.push(sys::memory_file_of(c"strings", &pending.strings).map_err(failed("strings"))?);
         } else {
             message.extend_from_slice(&pending.strings);
         }
@@ -105,9 +105,13 @@ impl Server {
 impl Exec {
     /// Pipes for the command; `fds` gets its ends in the order of `serve::Order`.
     fn make_pipes(&mut self, inline: &[u8], fds: &mut Vec<OwnedFd>) -> Result<(), i32> {
+        if self.head.stdin == stdin::CHANNEL {
+            // PID 1 makes the channel and says so when the command has started.
+            return self.streams[1].make_pipe(fds);
+        }
         let mut input = None;
         if self.head.stdin != stdin::NULL {
-            let (from, to) = sys::pipe(0)?;
+            let (from, to) = sys::command_pipe()?;
             fds.push(from);
             sys::set_nonblocking(to.as_fd(), true)?;
             if self.head.stdin == stdin::INLINE {
@@ -120,22 +124,9 @@ impl Exec {
             }
         }
         for stream in &mut self.streams {
-            let (from, to) = sys::pipe(0)?;
-            sys::set_nonblocking(from.as_fd(), true)?;
-            stream.source = Some(from);
-            fds.push(to);
+            stream.make_pipe(fds)?;
         }
         fds.extend(input);
         Ok(())
     }
-}
-
-/// A file in memory that holds `bytes`, to be read from its start.
-fn memory_file(bytes: &[u8]) -> Result<OwnedFd, i32> {
-    let file = sys::memory_file(c"strings")?;
-    let mut written = 0;
-    while written < bytes.len() {
-        written += sys::write_at(file.as_fd(), &bytes[written..], written as u64)?;
-    }
-    Ok(file)
 }

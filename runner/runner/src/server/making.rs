@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use super::Server;
 use super::envelopes::{Envelope, Phase, group_failure};
-use super::poll::Token;
 use super::timers::Timer;
-use boxkite_envelope::maker::{Plan, Role};
+use boxkite_envelope::maker::{Cloned, Plan, Role};
+use boxkite_envelope::program_maker::list_is_lost;
+use boxkite_envelope::weakening::Layer;
 use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use boxkite_system::poll::Token;
 use boxkite_system::step::At;
 use boxkite_system::sys;
 use boxkite_wire::frames::{Code, Failure};
@@ -86,7 +88,8 @@ impl Server {
         let own = role == Role::Command;
         let limits = if own { sandbox.envelope_limits(&self.available, 0, 0) } else { EnvelopeLimits::default() };
         group.set(&limits).map_err(|error| group_failure(&error))?;
-        let mounts = sandbox.workspace.mounts(role).map_err(|broken| broken.failure(Code::Internal))?;
+        let data_only = sandbox.list.is_some() && !self.setup.weakening.lacks(Layer::Programs);
+        let mounts = sandbox.workspace.mounts(role, data_only).map_err(|broken| broken.failure(Code::Internal))?;
         let (control, theirs) = sys::packet_pair().map_err(internal("envelope: socket"))?;
         sys::set_nonblocking(control.as_fd(), true).map_err(internal("envelope: socket"))?;
         let (ids, count) = (&sandbox.ids, mounts.len() as u8);
@@ -94,8 +97,12 @@ impl Server {
         let groups = group.procs().iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>();
         let groups = groups.at("envelope: groups").map_err(|broken| broken.failure(Code::Internal))?;
         let fds = [theirs].into_iter().chain(mounts).chain(groups).collect();
-        let maker = self.setup.makers.get_mut(usize::from(sandbox.open.root));
-        let maker = maker.ok_or(Failure::new(Code::InvalidArgument, "root"))?;
+        let list = sandbox.list.filter(|_| own);
+        let maker = match list {
+            Some(list) => self.lists.get_mut(&list).and_then(|list| list.maker.maker()),
+            None => self.setup.makers.get_mut(usize::from(sandbox.open.root)),
+        };
+        let maker = maker.ok_or_else(list_is_lost)?;
         maker.request(plan, fds).map_err(internal("envelope: maker"))?;
         self.poll.add(control.as_fd(), Token::Control(id)).map_err(internal("envelope: poll"))?;
         Ok((control, limits))
@@ -105,25 +112,30 @@ impl Server {
     pub(super) fn cloned(&mut self, maker: usize) -> Result<(), Failure> {
         let internal = |errno| Failure::with(Code::Internal, "maker", errno);
         while let Some(cloned) = self.setup.makers[maker].answer()? {
-            let Some(envelope) = self.envelopes.get_mut(&cloned.id) else { continue };
             self.setup.makers[maker].send_waiting().map_err(internal)?;
-            match cloned.process {
-                Ok(process) => {
-                    let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));
-                    let ending = envelope.phase == Phase::Ending || watched.is_err();
-                    envelope.process = Some(process);
-                    if ending {
-                        self.kill_envelope(cloned.id);
-                    } else {
-                        self.check_ready(cloned.id);
-                    }
-                }
-                Err(broken) => {
-                    envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
-                    self.envelope_ended(cloned.id);
-                }
-            }
+            self.plan_answered(cloned);
         }
         Ok(())
+    }
+
+    /// A maker has cloned what was planned, or could not.
+    pub(super) fn plan_answered(&mut self, cloned: Cloned) {
+        let Some(envelope) = self.envelopes.get_mut(&cloned.id) else { return self.program_maker_cloned(cloned) };
+        match cloned.process {
+            Ok(process) => {
+                let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));
+                let ending = envelope.phase == Phase::Ending || watched.is_err();
+                envelope.process = Some(process);
+                if ending {
+                    self.kill_envelope(cloned.id);
+                } else {
+                    self.check_ready(cloned.id);
+                }
+            }
+            Err(broken) => {
+                envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
+                self.envelope_ended(cloned.id);
+            }
+        }
     }
 }

@@ -3,20 +3,14 @@
 use super::Server;
 use super::execs::State;
 use boxkite_envelope::init::order;
+use boxkite_host::cgroup::Usage;
+use boxkite_host::disk::Disk;
 use boxkite_host::probe;
 use boxkite_system::sys;
-use boxkite_wire::frames::{self, Code, Exec, Failure, Header, Open, Reader, Writer, kind};
+use boxkite_wire::frames::{
+    self, Close, Code, Exec, Failure, Header, NONE, Open, Reader, WorkspaceKind, Writer, kind, list_flags,
+};
 use std::os::fd::{AsFd, AsRawFd};
-
-/// Bounds of what may be asked for; a request beyond them is refused, never cut.
-mod bounds {
-    use std::ops::RangeInclusive;
-    pub const MEMORY: RangeInclusive<u64> = 16 << 20..=1 << 50;
-    pub const WORKSPACE: RangeInclusive<u64> = 1 << 20..=1 << 50;
-    pub const INODES: RangeInclusive<u32> = 64..=1 << 30;
-    pub const PIDS: RangeInclusive<u32> = 1..=1 << 20;
-    pub const CPU_MILLIS: RangeInclusive<u32> = 10..=4_096_000;
-}
 
 impl Server {
     pub(super) fn operation(&mut self, id: u64, header: Header, payload: &[u8]) {
@@ -32,6 +26,7 @@ impl Server {
             kind::LIST => self.list(id, request, payload),
             kind::PROBE => self.probe(id, request, payload),
             kind::COMMIT => self.commit(payload),
+            kind::PROGRAMS => self.programs(id, request, payload),
             _ => Err(Failure::new(Code::Unsupported, "operation")),
         };
         if let Err(failure) = result {
@@ -45,26 +40,30 @@ impl Server {
     }
 
     fn open(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
-        let open = Open::read(payload)?;
+        let mut open = Open::read(payload)?;
         let refuse = |field: &str| Err(Failure::new(Code::InvalidArgument, field));
         match () {
             () if self.ending => return Err(Failure::new(Code::Closing, "runner")),
             () if usize::from(open.root) >= self.setup.makers.len() => return refuse("root"),
-            () if !bounds::MEMORY.contains(&open.memory_bytes) => return refuse("memory"),
-            () if !bounds::WORKSPACE.contains(&open.workspace_bytes) => return refuse("workspace"),
-            () if !bounds::INODES.contains(&open.inodes) => return refuse("inodes"),
-            () if !bounds::PIDS.contains(&open.pids) => return refuse("pids"),
-            () if open.cpu_millis != 0 && !bounds::CPU_MILLIS.contains(&open.cpu_millis) => return refuse("cpu"),
-            () => {}
+            () => self.setup.ceilings.check(&open)?,
         }
+        self.setup.ceilings.require(&mut open);
         self.enforceable(&open)?;
         self.open_sandbox(open, id, request)
     }
 
     fn close(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
-        let sandbox = only_id(payload)?;
+        let (sandbox, keep) = match Close::read(payload)? {
+            Close::Workspace(workspace) => return self.remove_workspace(workspace, id, request),
+            Close::Sandbox { id, keep } => (id, keep),
+        };
         let known = self.sandboxes.get_mut(&sandbox).filter(|sandbox| !sandbox.blank);
-        known.ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?.closers.push((id, request));
+        let known = known.ok_or(Failure::new(Code::UnknownSandbox, "sandbox"))?;
+        if keep && known.open.workspace == WorkspaceKind::Tmpfs {
+            return Err(Failure::new(Code::InvalidArgument, "keep"));
+        }
+        known.keep = keep && (known.keep || !known.closing);
+        known.closers.push((id, request));
         self.close_sandbox(sandbox);
         Ok(())
     }
@@ -154,12 +153,16 @@ impl Server {
     }
 
     fn list(&mut self, id: u64, request: u32, payload: &[u8]) -> Result<(), Failure> {
-        Reader::new(payload).end()?;
+        let with_usage = list_flags(payload)?;
         let shown: Vec<_> = self.sandboxes.values().filter(|sandbox| !sandbox.blank).collect();
         let mut writer = Writer::new(kind::LISTING, request).u32(shown.len() as u32);
         for sandbox in shown {
             let (envelopes, idle) = (sandbox.envelopes.len() as u32, sandbox.idle.len() as u32);
             writer = writer.u64(sandbox.id).u32(envelopes).u32(idle).u8(u8::from(sandbox.closing));
+            writer = writer.raw(&sandbox.open.workspace.id().unwrap_or_default());
+            let usage = if with_usage { sandbox.group.usage() } else { Usage::default() };
+            writer = writer.u64(usage.memory_bytes.unwrap_or(NONE)).u64(usage.cpu_us.unwrap_or(NONE));
+            writer = writer.u32(usage.processes.unwrap_or(u32::MAX));
         }
         writer = writer.u32(self.execs.len() as u32);
         for exec in self.execs.values() {
@@ -168,6 +171,9 @@ impl Server {
             writer = writer.u8(u8::from(exec.consumer.is_some()));
             writer = writer.u64(stdout.0).u64(stdout.1).u64(stderr.0).u64(stderr.1);
         }
+        let workspaces = self.setup.disk.iter().flat_map(Disk::ids);
+        writer = writer.u32(workspaces.clone().count() as u32);
+        writer = workspaces.fold(writer, |writer, workspace| writer.raw(workspace));
         self.answer(id, &writer.finish());
         Ok(())
     }
@@ -188,11 +194,4 @@ impl Server {
         self.committed(exec, [stdout, stderr], end != 0);
         Ok(())
     }
-}
-
-fn only_id(payload: &[u8]) -> Result<u64, Failure> {
-    let mut reader = Reader::new(payload);
-    let id = reader.u64()?;
-    reader.end()?;
-    Ok(id)
 }

@@ -1,88 +1,18 @@
 //! From a command's pipes into its spools, and from there to its consumer.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use super::Server;
-use super::connection::{Body, Connection};
 use super::execs::{Exec, State};
-use super::poll::Token;
-use boxkite_system::spool::{CAPACITY, Spool};
+use boxkite_system::connection::{Body, Connection};
+use boxkite_system::stream::Stream;
 use boxkite_system::sys;
-use boxkite_wire::frames::{Writer, kind};
+use boxkite_wire::frames::{Writer, kind, stdin};
 
 /// The most bytes of one output frame.
 const FRAME: usize = 256 << 10;
 /// From this many bytes on it is cheaper to send them straight from their file.
 const DIRECT: usize = 16 << 10;
-/// More than a pipe or a terminal holds: what comes beyond it was written by somebody else.
-const MOST_LATE: u64 = 1 << 20;
-/// A pipe that was found this full is made larger: fewer turns for the same bytes.
-const BUSY_PIPE: usize = 64 << 10;
-
-/// One output stream of an exec.
-#[derive(Default)]
-pub struct Stream {
-    /// `None` once every writer has ended.
-    pub source: Option<OwnedFd>,
-    pub spool: Spool,
-    /// Offset up to which no consumer needs a repetition.
-    committed: u64,
-    /// Offset up to which the consumer has been sent.
-    sent: u64,
-    /// Whether epoll does not watch it, because the spool is full.
-    paused: bool,
-    enlarged: bool,
-    /// Bytes that were read when nothing of the exec was alive any more.
-    read_late: u64,
-}
-
-impl Stream {
-    fn token(exec: u64, index: usize) -> Token {
-        if index == 0 { Token::Stdout(exec) } else { Token::Stderr(exec) }
-    }
-
-    /// Reads once. `false`: nothing more now.
-    fn read(&mut self, may_drop: bool) -> bool {
-        if self.spool.is_full() && may_drop {
-            self.spool.drop_oldest();
-        }
-        let Some(source) = self.source.as_ref().filter(|_| !self.spool.is_full()) else { return false };
-        match self.spool.read(source.as_fd()) {
-            // EIO is the end of a terminal.
-            Ok(0) | Err(libc::EIO) => {
-                self.source = None;
-                false
-            }
-            Ok(count) => {
-                if count >= BUSY_PIPE && !self.enlarged {
-                    self.enlarged = true;
-                    // Refused where the user's pipes have too many pages already: it stays as it is.
-                    let _ = sys::grow_pipe(source.as_fd(), CAPACITY);
-                }
-                true
-            }
-            Err(libc::EINTR) => true,
-            Err(libc::EAGAIN) => false,
-            Err(_) => {
-                self.source = None;
-                false
-            }
-        }
-    }
-
-    /// The same when nothing of the exec is alive any more: what is there now is all that it wrote. The end of file is
-    /// not waited for, since the exec may have passed its end to another command of its sandbox by a Unix socket.
-    fn read_late(&mut self, may_drop: bool) -> bool {
-        let before = self.spool.end();
-        let more = self.read(may_drop);
-        self.read_late += self.spool.end() - before;
-        let waits = self.spool.is_full() && !may_drop;
-        if self.read_late >= MOST_LATE || !(more || waits) {
-            self.source = None;
-        }
-        more && self.source.is_some()
-    }
-}
 
 impl Exec {
     /// Bytes may be dropped only while nobody reads and nobody asked to be waited for.
@@ -90,15 +20,37 @@ impl Exec {
         !self.block && self.consumer.is_none()
     }
 
+    fn has_channel(&self) -> bool {
+        self.head.stdin == stdin::CHANNEL
+    }
+
+    /// The channel was read: the output that was there by then is to be sent before it.
+    fn hold_channel(&mut self) {
+        let output = &self.streams[1];
+        let waiting = output.source.as_ref().and_then(|source| sys::readable(source.as_fd()).ok());
+        self.output_first = output.spool.end() + waiting.unwrap_or(0) as u64;
+    }
+
+    /// Whether output that comes first is still to be read or sent.
+    fn is_held(&self) -> bool {
+        let output = &self.streams[1];
+        let until = if output.source.is_some() { u64::MAX } else { output.spool.end() };
+        self.has_channel() && output.sent < self.output_first.min(until)
+    }
+
     /// Puts the next frame of each stream, and the end if it is time, into connection `id`. `true`: there is more.
     pub fn next_frames(&mut self, id: u64, connection: &mut Connection) -> bool {
         if self.state == State::Starting {
             return false;
         }
-        for index in 0..self.streams.len() {
-            self.next_output(index, id, connection);
+        // What is on a channel comes after the output before it.
+        for index in if self.has_channel() { [1, 0] } else { [0, 1] } {
+            if index == 1 || !self.is_held() {
+                self.next_output(index, id, connection);
+            }
         }
-        if self.streams.iter().any(|stream| stream.sent < stream.spool.end()) {
+        let has_more = |stream: &Stream| stream.sent < stream.spool.end();
+        if has_more(&self.streams[1]) || has_more(&self.streams[0]) && !self.is_held() {
             return true;
         }
         if let Some(ended) = self.end_frame() {
@@ -168,11 +120,12 @@ impl Server {
         let may_drop = exec.may_drop();
         let draining = exec.state == State::Draining;
         let stream = &mut exec.streams[index];
-        if draining {
-            stream.read_late(may_drop)
-        } else {
-            stream.read(may_drop)
-        };
+        let read = if draining { Stream::read_late } else { Stream::read };
+        read(stream, may_drop, &self.poll);
+        if index == 0 && exec.has_channel() {
+            exec.hold_channel();
+        }
+        let stream = &mut exec.streams[index];
         if let Some(source) = stream.source.as_ref().filter(|_| stream.spool.is_full() && !may_drop) {
             stream.paused = self.poll.remove(source.as_fd()).is_ok();
         }
@@ -187,7 +140,10 @@ impl Server {
         let Some(exec) = self.execs.get_mut(&id) else { return };
         let may_drop = exec.may_drop();
         for stream in &mut exec.streams {
-            while stream.read_late(may_drop) {}
+            while stream.read_late(may_drop, &self.poll) {}
+        }
+        if exec.has_channel() {
+            exec.hold_channel();
         }
     }
 

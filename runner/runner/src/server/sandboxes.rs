@@ -1,19 +1,23 @@
 //! Sandboxes: made, some ahead and blank, opened once, closed for ever.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::Server;
+use super::disk::LetGo;
+use super::programs::Change;
 use super::timers::Timer;
 use crate::server::envelopes::{Phase, group_failure};
 use boxkite_envelope::maker::Role;
-use boxkite_envelope::weakening::{Layer, Weakening};
+use boxkite_envelope::weakening::Layer;
 use boxkite_envelope::workspace::Workspace;
 use boxkite_host::cgroup::{Availability, EnvelopeLimits, SandboxGroup, SandboxLimits, Via};
 use boxkite_host::ids::IdRange;
 use boxkite_host::user_namespace::Mode;
+use boxkite_system::step::Broken;
 use boxkite_wire::effective::{Effective, Limits, Made, via};
-use boxkite_wire::frames::{self, Cause, Code, Failure, Open, kind};
+use boxkite_wire::frames::{self, Cause, Code, Failure, Open, WorkspaceKind, kind};
 
 /// Sandboxes at one time.
 const MOST_SANDBOXES: usize = 4096;
@@ -21,19 +25,6 @@ const MOST_SANDBOXES: usize = 4096;
 const RESERVE: u32 = 128;
 /// The pause before something is removed again that the kernel still holds.
 const AGAIN: Duration = Duration::from_micros(500);
-
-/// What a sandbox is made with before anybody asks for one.
-const BLANK: Open = Open {
-    memory_bytes: 1 << 30,
-    workspace_bytes: 1 << 30,
-    pids: 256,
-    cpu_millis: 0,
-    inodes: 262_144,
-    root: 0,
-    fresh: false,
-    memory_required: false,
-    cpu_required: false,
-};
 
 /// One sandbox.
 pub struct Sandbox {
@@ -51,11 +42,18 @@ pub struct Sandbox {
     pub group: SandboxGroup,
     pub ids: IdRange,
     pub workspace: Workspace,
+    /// Whether its disk workspace stays when it is closed.
+    pub keep: bool,
+    pub let_go: LetGo,
     /// Who waits for it to be closed.
     pub closers: Vec<(u64, u32)>,
     /// Who waits for it to be ready.
-    opener: Option<(u64, u32)>,
-    made: Option<Made>,
+    pub opener: Option<(u64, u32)>,
+    pub made: Option<Made>,
+    /// The list of programs in force.
+    pub list: Option<u64>,
+    /// A change of it that is under way.
+    pub change: Option<Change>,
 }
 
 impl Sandbox {
@@ -79,23 +77,6 @@ impl Sandbox {
     }
 }
 
-fn number(via: Option<Via>) -> u8 {
-    match via {
-        None => via::NONE,
-        Some(Via::V1) => via::CGROUP_V1,
-        Some(Via::V2) => via::CGROUP_V2,
-    }
-}
-
-/// What the twin leaves out is as if the machine did not have it.
-pub fn weakened(available: Availability, weakening: Weakening) -> Availability {
-    Availability {
-        memory: available.memory.filter(|_| !weakening.lacks(Layer::Memory)),
-        pids: available.pids.filter(|_| !weakening.lacks(Layer::Pids)),
-        ..available
-    }
-}
-
 impl Server {
     /// Refuses what this machine can't enforce.
     pub(super) fn enforceable(&self, open: &Open) -> Result<(), Failure> {
@@ -104,6 +85,10 @@ impl Server {
             Err(Failure::new(Code::IsolationUnavailable, layer).detail(reason))
         };
         match () {
+            () if open.workspace != WorkspaceKind::Tmpfs && self.setup.disk.is_err() => {
+                let reason = self.setup.disk.as_ref().err().cloned().unwrap_or_default();
+                Err(Failure::new(Code::IsolationUnavailable, "disk workspace").detail(reason))
+            }
             () if open.memory_required && self.available.memory.is_none() => refuse("memory limit"),
             () if (open.cpu_required || open.cpu_millis != 0) && self.available.cpu.is_none() => refuse("CPU limit"),
             () => Ok(()),
@@ -112,6 +97,9 @@ impl Server {
 
     /// Opens a sandbox for a client: a blank one where there is one, else a new one.
     pub(super) fn open_sandbox(&mut self, open: Open, client: u64, request: u32) -> Result<(), Failure> {
+        if open.workspace != WorkspaceKind::Tmpfs {
+            return self.open_on_disk(open, client, request);
+        }
         self.opened += 1;
         let blank = self
             .sandboxes
@@ -163,27 +151,51 @@ impl Server {
         Ok(())
     }
 
-    /// Makes a sandbox and its first envelope. What fails half-way is removed again.
+    /// Makes a sandbox on a tmpfs.
     fn make_sandbox(&mut self, open: Open, blank: bool) -> Result<u64, Failure> {
-        if self.sandboxes.len() >= MOST_SANDBOXES {
+        let ids = self.claim_ids()?;
+        let owner = ids.command;
+        let make = |place| Workspace::new(place, owner, open.workspace_bytes, open.inodes);
+        self.add_sandbox(open, blank, ids, make).map_err(|(failure, ids)| {
+            if let Some(ids) = ids {
+                self.release(ids);
+            }
+            failure
+        })
+    }
+
+    /// Whether there may be one more sandbox.
+    pub(super) fn check_place(&self) -> Result<(), Failure> {
+        if self.sandboxes.len() + self.jobs.len() >= MOST_SANDBOXES {
             return Err(Failure::new(Code::LimitReached, "sandboxes"));
         }
-        let id = self.new_id();
-        let unsafe_ids = |error: std::io::Error| {
+        Ok(())
+    }
+
+    pub(super) fn claim_ids(&self) -> Result<IdRange, Failure> {
+        self.check_place()?;
+        self.setup.ids.claim().map_err(|error| {
             Failure::with(Code::IsolationUnavailable, "ids", error.raw_os_error().unwrap_or(libc::EIO))
-        };
-        let ids = self.setup.ids.claim().map_err(unsafe_ids)?;
+        })
+    }
+
+    /// Makes a sandbox and its first envelope. What fails half-way is removed again; the ids come back where there is no
+    /// sandbox yet that would remove them.
+    pub(super) fn add_sandbox(
+        &mut self,
+        open: Open,
+        blank: bool,
+        ids: IdRange,
+        workspace: impl FnOnce(PathBuf) -> Result<Workspace, Broken>,
+    ) -> Result<u64, (Failure, Option<IdRange>)> {
+        let id = self.new_id();
         let place = self.setup.directory.join("w").join(id.to_string());
         let parts = self.setup.cgroups.sandbox(id).map_err(|error| group_failure(&error)).and_then(|group| {
-            let workspace = Workspace::new(place, ids.command, open.workspace_bytes, open.inodes);
-            workspace.map(|workspace| (group, workspace)).map_err(|broken| broken.failure(Code::Internal))
+            workspace(place).map(|workspace| (group, workspace)).map_err(|broken| broken.failure(Code::Internal))
         });
         let (group, workspace) = match parts {
             Ok(parts) => parts,
-            Err(failure) => {
-                self.release(ids);
-                return Err(failure);
-            }
+            Err(failure) => return Err((failure, Some(ids))),
         };
         let sandbox = Sandbox {
             id,
@@ -197,9 +209,13 @@ impl Server {
             group,
             ids,
             workspace,
+            keep: matches!(open.workspace, WorkspaceKind::KeptDisk(_)),
+            let_go: LetGo::Held,
             closers: Vec::new(),
             opener: None,
             made: None,
+            list: None,
+            change: None,
         };
         let limited = sandbox.group.set(&sandbox.limits(&self.available)).map_err(|error| group_failure(&error));
         self.sandboxes.insert(id, sandbox);
@@ -207,12 +223,12 @@ impl Server {
             Ok(_) => Ok(id),
             Err(failure) => {
                 self.close_sandbox(id);
-                Err(failure)
+                Err((failure, None))
             }
         }
     }
 
-    fn release(&self, ids: IdRange) {
+    pub(super) fn release(&self, ids: IdRange) {
         // A lock file that can't be unlinked stays; the lock itself is gone, so the range can be claimed again.
         let _ = self.setup.ids.release(ids);
     }
@@ -224,13 +240,14 @@ impl Server {
             return;
         }
         // One that can't be made is made when somebody asks, who then gets the reason.
-        if self.make_sandbox(BLANK, true).is_ok() {
+        if self.make_sandbox(Open::USUAL, true).is_ok() {
             self.timers.add(Duration::from_millis(1), Timer::Refill);
         }
     }
 
-    /// Answers the opener once there is a ready envelope.
+    /// Answers who waits for it, once there is a ready envelope.
     pub(super) fn sandbox_ready(&mut self, id: u64) {
+        self.programs_ready(id);
         let Some(sandbox) = self.sandboxes.get_mut(&id) else { return };
         if sandbox.made.is_none() {
             let first = sandbox.idle.first().and_then(|envelope| self.envelopes.get(envelope));
@@ -238,6 +255,8 @@ impl Server {
         }
         let (Some(made), Some((client, request))) = (sandbox.made, sandbox.opener) else { return };
         sandbox.opener = None;
+        // Known to its client from here on, who says when its files go.
+        sandbox.keep |= self.connections.contains_key(&client);
         let Some(sandbox) = self.sandboxes.get(&id) else { return };
         let effective = self.effective(sandbox, made);
         if self.connections.contains_key(&client) {
@@ -249,8 +268,9 @@ impl Server {
         }
     }
 
-    /// The first envelope of a sandbox could not be made.
-    pub(super) fn sandbox_failed(&mut self, id: u64, failure: &Failure) {
+    /// An envelope could not be made: where it was the first of a sandbox, or of its list, who waits gets the reason.
+    pub(super) fn envelope_failed(&mut self, id: u64, envelope: u64, failure: &Failure) {
+        self.programs_not_ready(id, envelope, failure);
         let Some(sandbox) = self.sandboxes.get_mut(&id).filter(|sandbox| sandbox.made.is_none()) else { return };
         if let Some((client, request)) = sandbox.opener.take() {
             self.refuse(client, request, failure);
@@ -263,15 +283,17 @@ impl Server {
     pub(super) fn effective(&self, sandbox: &Sandbox, made: Made) -> Effective {
         let weak = |layer| self.setup.weakening.lacks(layer);
         let by_limit = if weak(Layer::User) || weak(Layer::Pids) { via::NONE } else { via::RLIMIT };
-        let pids_via = self.available.pids.map_or(by_limit, |via| number(Some(via)));
+        let pids_via = self.available.pids.map_or(by_limit, |via| Via::number(Some(via)));
         let unless_none = |via: u8, value: u64| if via == via::NONE { 0 } else { value };
-        let memory_via = number(self.available.memory);
-        let cpu_via = if sandbox.open.cpu_millis == 0 { via::NONE } else { number(self.available.cpu) };
+        let memory_via = Via::number(self.available.memory);
+        let cpu_via = if sandbox.open.cpu_millis == 0 { via::NONE } else { Via::number(self.available.cpu) };
         Effective {
+            descriptors: 3,
             same_user: self.setup.mode == Mode::OneId || weak(Layer::User),
             own_user_namespace: !weak(Layer::User),
             host_uid: if weak(Layer::User) { 0 } else { self.setup.host_ids.host(sandbox.ids.command) },
             status: made.status,
+            programs: sandbox.list.and_then(|list| self.lists.get(&list)).map_or(0, |list| list.maker.programs()),
             made,
             limits: Limits {
                 memory_via,
@@ -279,7 +301,8 @@ impl Server {
                 cpu_via,
                 memory_bytes: unless_none(memory_via, sandbox.open.memory_bytes),
                 workspace_bytes: sandbox.workspace.bytes,
-                workspace_inodes: u64::from(sandbox.workspace.inodes),
+                workspace_inodes: sandbox.workspace.inodes,
+                workspace_via: sandbox.workspace.via,
                 cpu_millis: unless_none(cpu_via, u64::from(sandbox.open.cpu_millis)) as u32,
                 pids: unless_none(pids_via, u64::from(sandbox.open.pids)) as u32,
             },
@@ -293,6 +316,7 @@ impl Server {
             sandbox.closing = true;
             let opener = sandbox.opener.take();
             self.kill_envelopes(id, Cause::SandboxClosed);
+            self.programs_failed(id, &Failure::new(Code::Closing, "sandbox"));
             if let Some((client, request)) = opener {
                 self.refuse(client, request, &Failure::new(Code::Closing, "sandbox"));
                 self.flush(client);
@@ -311,14 +335,21 @@ impl Server {
         if busy || sandbox.workspace.remove().is_err() {
             return self.timers.add(AGAIN, Timer::RemoveSandbox(id));
         }
+        if !self.has_let_go(id) {
+            return;
+        }
         let Some(sandbox) = self.sandboxes.remove(&id) else { return };
         self.release(sandbox.ids);
+        self.let_go_of_list(sandbox.list);
         for exec in sandbox.execs {
             self.send_the_rest(exec);
             drop(self.forget_exec(exec));
         }
         for (client, request) in sandbox.closers {
-            self.done(client, request);
+            match &sandbox.let_go {
+                LetGo::Failed(failure) => self.refuse(client, request, failure),
+                _ => self.done(client, request),
+            }
             self.flush(client);
         }
     }

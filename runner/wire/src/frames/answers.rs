@@ -71,6 +71,11 @@ pub fn measured(kind: u8, request: u32, id: u64, effective: &Effective) -> Vec<u
     effective.write(Writer::new(kind, request).u64(id)).finish()
 }
 
+/// PROGRAMS_SET: what was measured, and the names that no file has, in the encoding of `Strings`' lists.
+pub fn programs_set(request: u32, effective: &Effective, missing: &[u8]) -> Vec<u8> {
+    effective.write(Writer::new(kind::PROGRAMS_SET, request)).raw(missing).finish()
+}
+
 /// ATTACHED: the exec, where each stream goes on, and what was measured.
 pub fn attached(request: u32, exec: u64, from: [u64; 2], effective: &Effective) -> Vec<u8> {
     effective.write(Writer::new(kind::ATTACHED, request).u64(exec).u64(from[0]).u64(from[1])).finish()

@@ -3,8 +3,8 @@
 mod answers;
 mod requests;
 
-pub use answers::{Cause, End, Ended, attached, done, error, measured};
-pub use requests::{Exec, ExecHead, Open, Strings, stdin};
+pub use answers::{Cause, End, Ended, attached, done, error, measured, programs_set};
+pub use requests::{Close, Exec, ExecHead, Open, Programs, Strings, WorkspaceId, WorkspaceKind, list_flags, stdin};
 
 pub const HEADER: usize = 12;
 pub const VERSION: u8 = 1;
@@ -14,6 +14,9 @@ pub const MAX_PAYLOAD: usize = 4 << 20;
 pub const MAX_ARGUMENTS: usize = 3 << 20;
 /// The longest standard input that travels inside an exec frame; a pipe holds it without a reader.
 pub const MAX_INLINE: usize = 64 << 10;
+/// The most programs of a list, and the most bytes of their names together.
+pub const MAX_PROGRAMS: usize = 1024;
+pub const MAX_PROGRAM_NAMES: usize = 64 << 10;
 /// The `u64` that stands for "not measured".
 pub const NONE: u64 = u64::MAX;
 
@@ -29,12 +32,14 @@ pub mod kind {
     pub const LIST: u8 = 0x09;
     pub const PROBE: u8 = 0x0a;
     pub const COMMIT: u8 = 0x0b;
+    pub const PROGRAMS: u8 = 0x0c;
     pub const DONE: u8 = 0x80;
     pub const OPENED: u8 = 0x81;
     pub const STARTED: u8 = 0x83;
     pub const ATTACHED: u8 = 0x84;
     pub const LISTING: u8 = 0x89;
     pub const PROBED: u8 = 0x8a;
+    pub const PROGRAMS_SET: u8 = 0x8c;
     pub const OUTPUT: u8 = 0xc1;
     pub const GAP: u8 = 0xc2;
     pub const ENDED: u8 = 0xc3;
@@ -60,6 +65,11 @@ pub enum Code {
     Internal = 13,
     Ended = 14,
     BadDirectory = 15,
+    NoWorkspace = 16,
+    WorkspaceExists = 17,
+    WorkspaceInUse = 18,
+    ProgramRefused = 19,
+    SandboxInUse = 20,
 }
 
 /// A refusal or failure, as the ERROR frame carries it.
@@ -152,6 +162,16 @@ impl<'a> Reader<'a> {
 
     pub fn i32(&mut self) -> Result<i32, Failure> {
         Ok(i32::from_le_bytes(self.array()?))
+    }
+
+    /// The bytes of an id of a workspace.
+    pub fn id(&mut self) -> Result<[u8; 16], Failure> {
+        self.array()
+    }
+
+    /// Bytes that must be 0.
+    pub fn zeros<const N: usize>(&mut self) -> Result<(), Failure> {
+        if self.array::<N>()? == [0; N] { Ok(()) } else { Err(Failure::new(Code::BadFrame, "reserved")) }
     }
 
     /// A length and that many bytes.

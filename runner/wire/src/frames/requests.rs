@@ -1,9 +1,42 @@
 //! What clients ask for, as far as it is more than an id.
 
-use super::{Code, Failure, MAX_ARGUMENTS, MAX_INLINE, Reader};
+use super::{Code, Failure, MAX_ARGUMENTS, MAX_INLINE, MAX_PROGRAM_NAMES, MAX_PROGRAMS, Reader};
 
 /// errno of execve for too long a list.
 const E2BIG: i32 = 7;
+
+/// A UUID's bytes; never all 0.
+pub type WorkspaceId = [u8; 16];
+
+/// What holds the five roots of a new sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkspaceKind {
+    Tmpfs,
+    NewDisk(WorkspaceId),
+    KeptDisk(WorkspaceId),
+}
+
+impl WorkspaceKind {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Failure> {
+        let kind = reader.u8()?;
+        reader.zeros::<7>()?;
+        let id = reader.id()?;
+        match (kind, id == WorkspaceId::default()) {
+            (0, true) => Ok(Self::Tmpfs),
+            (1, false) => Ok(Self::NewDisk(id)),
+            (2, false) => Ok(Self::KeptDisk(id)),
+            _ => Err(Failure::new(Code::BadFrame, "workspace")),
+        }
+    }
+
+    /// The id of a disk workspace.
+    pub fn id(self) -> Option<WorkspaceId> {
+        match self {
+            Self::Tmpfs => None,
+            Self::NewDisk(id) | Self::KeptDisk(id) => Some(id),
+        }
+    }
+}
 
 /// open_sandbox's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +50,30 @@ pub struct Open {
     pub fresh: bool,
     pub memory_required: bool,
     pub cpu_required: bool,
+    pub workspace: WorkspaceKind,
 }
 
 impl Open {
+    /// What a sandbox is made with before anybody asks for one: the product's defaults.
+    pub const USUAL: Self = Self {
+        memory_bytes: 1 << 30,
+        workspace_bytes: 1 << 30,
+        pids: 256,
+        cpu_millis: 0,
+        inodes: 262_144,
+        root: 0,
+        fresh: false,
+        memory_required: false,
+        cpu_required: false,
+        workspace: WorkspaceKind::Tmpfs,
+    };
+
     pub fn read(payload: &[u8]) -> Result<Self, Failure> {
         let mut reader = Reader::new(payload);
         let (memory_bytes, workspace_bytes) = (reader.u64()?, reader.u64()?);
         let (pids, cpu_millis, inodes) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let (root, flags) = (reader.u16()?, reader.u16()?);
+        let workspace = WorkspaceKind::read(&mut reader)?;
         reader.end()?;
         if flags & !7 != 0 {
             return Err(Failure::new(Code::BadFrame, "flags"));
@@ -39,8 +88,79 @@ impl Open {
             fresh: flags & 1 != 0,
             memory_required: flags & 2 != 0,
             cpu_required: flags & 4 != 0,
+            workspace,
         })
     }
+}
+
+/// close_sandbox's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Close {
+    Sandbox {
+        id: u64,
+        keep: bool,
+    },
+    /// A kept workspace is to be removed.
+    Workspace(WorkspaceId),
+}
+
+impl Close {
+    pub fn read(payload: &[u8]) -> Result<Self, Failure> {
+        let mut reader = Reader::new(payload);
+        let (id, keep) = (reader.u64()?, flag(reader.u8()?, "keep")?);
+        reader.zeros::<7>()?;
+        let workspace = reader.id()?;
+        reader.end()?;
+        match (id, keep, workspace == WorkspaceId::default()) {
+            (0, false, false) => Ok(Self::Workspace(workspace)),
+            (_, _, true) => Ok(Self::Sandbox { id, keep }),
+            _ => Err(Failure::new(Code::BadFrame, "workspace")),
+        }
+    }
+}
+
+/// programs' payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Programs<'a> {
+    pub sandbox: u64,
+    /// Names in their encoded form, count and all; none where everything may be executed.
+    pub list: Option<&'a [u8]>,
+}
+
+impl<'a> Programs<'a> {
+    pub fn read(payload: &'a [u8]) -> Result<Self, Failure> {
+        let mut reader = Reader::new(payload);
+        let (sandbox, kernel) = (reader.u64()?, flag(reader.u8()?, "enforce")?);
+        reader.zeros::<7>()?;
+        let encoded = reader.rest();
+        let names = Self::names(encoded)?;
+        let total: usize = names.iter().map(|name| name.len()).sum();
+        let refuse = |what: &str| Err(Failure::new(Code::InvalidArgument, "programs").detail(what));
+        match () {
+            () if !kernel && !names.is_empty() => Err(Failure::new(Code::BadFrame, "programs")),
+            () if names.len() > MAX_PROGRAMS || total > MAX_PROGRAM_NAMES => refuse("too many"),
+            () if names.iter().any(|name| name.is_empty() || name.contains(&0)) => {
+                refuse("an empty name, or a NUL byte")
+            }
+            () => Ok(Self { sandbox, list: kernel.then_some(encoded) }),
+        }
+    }
+
+    /// The names of an encoded list.
+    pub fn names(encoded: &[u8]) -> Result<Vec<&[u8]>, Failure> {
+        let mut reader = Reader::new(encoded);
+        let names = list(&mut reader)?;
+        reader.end()?;
+        Ok(names)
+    }
+}
+
+/// list's payload: whether usage is asked for.
+pub fn list_flags(payload: &[u8]) -> Result<bool, Failure> {
+    let mut reader = Reader::new(payload);
+    let usage = flag(reader.u8()?, "flags")?;
+    reader.end()?;
+    Ok(usage)
 }
 
 /// The fixed part of exec's payload.
@@ -64,6 +184,8 @@ pub mod stdin {
     pub const NULL: u8 = 0;
     pub const INLINE: u8 = 1;
     pub const ATTACH: u8 = 2;
+    /// There is none: a later attach writes to the command's channel.
+    pub const CHANNEL: u8 = 3;
 }
 
 /// exec's payload. The strings stay in their encoded form, which goes on to the envelope as it is.
@@ -97,7 +219,9 @@ impl<'a> Exec<'a> {
         let strings = &rest[..rest.len() - walker.rest().len()];
         let inline = walker.bytes()?;
         walker.end()?;
-        if head.stdin > stdin::ATTACH || (head.stdin != stdin::INLINE && !inline.is_empty()) {
+        let channel = head.stdin == stdin::CHANNEL;
+        if head.stdin > stdin::CHANNEL || channel && head.terminal || head.stdin != stdin::INLINE && !inline.is_empty()
+        {
             return Err(Failure::new(Code::BadFrame, "stdin"));
         }
         if inline.len() > MAX_INLINE {

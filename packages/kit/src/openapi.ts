@@ -1,0 +1,110 @@
+/** An OpenAPI document of an app, made from the routes themselves. Nothing that serves loads this file. */
+import swagger from '@fastify/swagger';
+import type { FastifyInstance, RouteOptions } from 'fastify';
+import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+
+/** A value of JSON. */
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+/** An object of JSON. */
+export type JsonObject = { [name: string]: Json };
+
+/** What an app's document says beside its routes. */
+export interface DocumentParts {
+  readonly title: string;
+  readonly description: string;
+  /** How a request shows who it is from. */
+  readonly security:
+    | { readonly type: 'http'; readonly scheme: 'bearer'; readonly description: string }
+    | { readonly type: 'apiKey'; readonly in: 'header'; readonly name: string; readonly description: string };
+  /** Schemas with a name of their own in the document. */
+  readonly named: Readonly<Record<string, z.ZodType>>;
+  /** Which of them every answer has that is not a success. */
+  readonly error: string;
+}
+
+/** What routes say beside their schemas. */
+interface Bodies {
+  readonly consumes: readonly string[];
+  readonly produces: readonly string[];
+}
+
+/** The one route that asks for no key. */
+const HEALTH = '/health';
+const BINARY = { type: 'string', format: 'binary' } as const;
+
+/** Call it before an app has routes. What it returns makes the document, once the app is ready. */
+export function describeRoutes(app: FastifyInstance, parts: DocumentParts): () => JsonObject {
+  const bodies = new Map<string, Bodies>();
+  const schemaRegistry = z.globalRegistry;
+  for (const [id, schema] of Object.entries(parts.named)) {
+    const known = schemaRegistry.get(schema);
+    if (known?.id !== id) schemaRegistry.add(schema, { ...known, id });
+  }
+  app.addHook('onRoute', (route: RouteOptions) => {
+    const { consumes = [], produces = [] } = route.schema ?? {};
+    if (consumes.length + produces.length === 0) return;
+    const path = route.url.replaceAll(/:([a-z]+)/g, '{$1}');
+    for (const method of [route.method].flat()) bodies.set(`${method.toLowerCase()} ${path}`, { consumes, produces });
+  });
+  app.register(swagger, {
+    exposeHeadRoutes: true,
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: parts.title, version: '1', description: parts.description },
+      components: { securitySchemes: { key: parts.security } },
+      security: [{ key: [] }],
+    },
+    transform: createJsonSchemaTransform({ schemaRegistry }),
+    transformObject: createJsonSchemaTransformObject({ schemaRegistry }),
+  });
+  return () => completed(JSON.parse(JSON.stringify(app.swagger())) as JsonObject, bodies, parts.error);
+}
+
+/** Adds bodies of bytes, the shape of errors, and which route needs no key. */
+function completed(document: JsonObject, bodies: ReadonlyMap<string, Bodies>, error: string): JsonObject {
+  for (const [path, operations] of Object.entries(member(document, 'paths'))) {
+    for (const [method, value] of Object.entries(operations as JsonObject)) {
+      const operation = value as JsonObject;
+      const responses = member(operation, 'responses');
+      const { consumes = [], produces = [] } = bodies.get(`${method} ${path}`) ?? {};
+      if (consumes.length > 0) operation['requestBody'] = { content: binary(consumes) };
+      if (produces.length > 0) responses['200'] = { description: 'The bytes', content: binary(produces) };
+      responses['default'] = {
+        description: 'What went wrong',
+        content: { 'application/json': { schema: { $ref: `#/components/schemas/${error}` } } },
+      };
+      if (path === HEALTH) operation['security'] = [];
+      operation['responses'] = responses;
+    }
+  }
+  dropUnused(document);
+  open(document);
+  return document;
+}
+
+/** Unknown fields of requests are ignored, and answers may gain fields. */
+function open(value: Json): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value) && value['additionalProperties'] === false) delete value['additionalProperties'];
+  for (const part of Object.values(value)) open(part);
+}
+
+/** Every named schema comes in a form for requests too, which most have no use for. */
+function dropUnused(document: JsonObject): void {
+  const schemas = member(member(document, 'components'), 'schemas');
+  const unused = (): string[] => {
+    const text = JSON.stringify(document);
+    return Object.keys(schemas).filter((name) => !text.includes(`"#/components/schemas/${name}"`));
+  };
+  for (let names = unused(); names.length > 0; names = unused()) for (const name of names) delete schemas[name];
+}
+
+function member(of: JsonObject, name: string): JsonObject {
+  const value = of[name];
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {};
+}
+
+function binary(types: readonly string[]): JsonObject {
+  return Object.fromEntries(types.map((type) => [type, { schema: { ...BINARY } }]));
+}

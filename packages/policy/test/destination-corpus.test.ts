@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { DestinationAllowlist, judgeDestination } from '../src/index.ts';
+
+interface Case {
+  readonly id: string;
+  readonly class: string;
+  readonly why: string;
+  readonly input: {
+    readonly allow: readonly string[];
+    readonly host: string;
+    readonly port: number;
+    readonly resolved: readonly string[];
+  };
+  readonly expect: 'allow' | 'deny';
+}
+
+const cases = readFileSync(new URL('./corpus/destinations.jsonl', import.meta.url), 'utf8')
+  .trimEnd()
+  .split('\n')
+  .map((line) => JSON.parse(line) as Case);
+
+describe('destination corpus', () => {
+  it('has all of its cases', () => {
+    expect(cases).toHaveLength(272);
+  });
+
+  it.each(cases)('$id ($class): $why', (entry) => {
+    const { verdict, reason } = judgeDestination(entry.input);
+    expect(verdict, reason).toBe(entry.expect);
+    expect(reason).not.toBe('');
+    const allow = new DestinationAllowlist(entry.input.allow);
+    expect(judgeDestination({ ...entry.input, allow })).toEqual({ verdict, reason });
+  });
+});

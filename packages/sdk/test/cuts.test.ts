@@ -1,0 +1,232 @@
+/** Connections that end at any point: output goes on byte-exact, and nothing is done twice. */
+import type { ExecEvent } from '@boxkite/protocol';
+import { encodeOutputFrame } from '@boxkite/protocol';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Sandbox } from '../src/sandbox.ts';
+import { Sandbox as SandboxClass } from '../src/sandbox.ts';
+import { FakeHandle, FakeSandbox, record } from './fake-port.ts';
+import { V1Server } from './v1-server.ts';
+
+const STREAMS = ['stdout', 'stderr'] as const;
+
+interface Piece {
+  readonly stream: 'stdout' | 'stderr';
+  readonly bytes: number;
+  readonly gap: boolean;
+}
+
+const pieces = fc.array(
+  fc.record({
+    stream: fc.constantFrom(...STREAMS),
+    bytes: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 5000 })),
+    gap: fc.integer({ min: 0, max: 9 }).map((value) => value === 0),
+  }),
+  { maxLength: 25 },
+);
+
+/** The byte at an offset of a stream. */
+function byteAt(stream: string, offset: number): number {
+  return (offset * 31 + (stream === 'stdout' ? 7 : 101) + (offset >> 8)) & 0xff;
+}
+
+function eventsOf(script: readonly Piece[]): ExecEvent[] {
+  const at = { stdout: 0, stderr: 0 };
+  const events = script.map(({ stream, bytes, gap }): ExecEvent => {
+    const offset = at[stream];
+    at[stream] += bytes;
+    if (gap) return { type: 'gap', stream, from: offset, to: offset + bytes };
+    return {
+      type: 'output',
+      stream,
+      offset,
+      data: Uint8Array.from({ length: bytes }, (_, i) => byteAt(stream, offset + i)),
+    };
+  });
+  return [...events, { type: 'ended', record: record({ stdout_bytes: at.stdout, stderr_bytes: at.stderr }) }];
+}
+
+/** What a reader knows at the end: every byte or gap once, in order, and the record. */
+async function read(events: AsyncIterable<ExecEvent>, expected: readonly ExecEvent[]): Promise<void> {
+  const at = { stdout: 0, stderr: 0 };
+  const gaps = { stdout: [] as string[], stderr: [] as string[] };
+  let ended = 0;
+  for await (const event of events) {
+    expect(ended).toBe(0);
+    if (event.type === 'ended') {
+      ended += 1;
+      expect(at).toEqual({ stdout: event.record.stdout_bytes, stderr: event.record.stderr_bytes });
+      continue;
+    }
+    const offset = event.type === 'gap' ? event.from : event.offset;
+    expect(offset).toBe(at[event.stream]);
+    if (event.type === 'gap') {
+      gaps[event.stream].push(`${event.from}-${event.to}`);
+      at[event.stream] = event.to;
+      continue;
+    }
+    event.data.forEach((byte, index) => {
+      if (byte !== byteAt(event.stream, offset + index)) throw new Error(`wrong byte at ${offset + index}`);
+    });
+    at[event.stream] += event.data.length;
+  }
+  expect(ended).toBe(1);
+  for (const stream of STREAMS) {
+    const whole = expected.flatMap((event) =>
+      event.type === 'gap' && event.stream === stream ? [`${event.from}-${event.to}`] : [],
+    );
+    expect(gaps[stream]).toEqual(whole);
+  }
+}
+
+async function sandboxAt(server: V1Server): Promise<Sandbox> {
+  return SandboxClass.create({ url: server.url });
+}
+
+test.each([
+  ['followed', (sandbox: Sandbox, id: string) => sandbox.execs.output(id)],
+  ['attached', (sandbox: Sandbox, id: string) => sandbox.attach(id)],
+] as const)(
+  'output that is %s over cut connections is whole, in order, without duplicates',
+  async (_way, join) => {
+    await fc.assert(
+      fc.asyncProperty(
+        pieces,
+        fc.array(fc.integer({ min: 0, max: 3000 }), { maxLength: 4 }),
+        fc.constantFrom(1, 7, 1000, 65_536),
+        async (script, cuts, piece) => {
+          const events = eventsOf(script);
+          await using server = await V1Server.start(new FakeSandbox(async () => new FakeHandle(events)));
+          server.piece = piece;
+          const sandbox = await sandboxAt(server);
+          const { exec_id } = await sandbox.execs.start(['x']);
+          server.cutAll();
+          server.cuts = cuts;
+          const source = join(sandbox, exec_id);
+          const raw = (async function* (): AsyncGenerator<ExecEvent> {
+            for await (const event of source) {
+              if (event.type === 'ended') yield { type: 'ended', record: event.result };
+              else if (event.type === 'gap') yield event;
+              else if (event.data.length > 0) yield event;
+            }
+          })();
+          await read(raw, events);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  },
+  120_000,
+);
+
+test('a create is made once, wherever its connection is cut', async () => {
+  const fake = new FakeSandbox(async () => new FakeHandle([]));
+  for (let cut = 0; cut < 1500; cut += 97) {
+    await using server = await V1Server.start(fake);
+    server.cuts = [cut];
+    const sandbox = await sandboxAt(server);
+    expect(sandbox.id).toBe('fake');
+    expect(server.created).toBe(1);
+    const keys = new Set(server.headers.map((headers) => headers['idempotency-key']));
+    expect(keys.size).toBe(1);
+    if (cut < 800) expect(server.seen.length).toBe(2);
+  }
+});
+
+test('a command is started once, wherever its connection is cut', async () => {
+  let started = 0;
+  const fake = new FakeSandbox(async () => {
+    started += 1;
+    return new FakeHandle(eventsOf([{ stream: 'stdout', bytes: 3, gap: false }]));
+  });
+  for (const cut of [0, 1, 50, 200, 400]) {
+    await using server = await V1Server.start(fake);
+    const sandbox = await sandboxAt(server);
+    server.cutAll();
+    started = 0;
+    server.cuts = [cut];
+    expect((await sandbox.stream(['x']).result).stdout_bytes).toBe(3);
+    expect(started).toBe(1);
+    server.cutAll();
+    server.cuts = [cut];
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect((await sandbox.exec(['x'])).stdout_bytes).toBe(3);
+    expect(started).toBe(2);
+  }
+});
+
+test('a command that was killed with its connection is no result', async () => {
+  let release: (() => void) | undefined;
+  const fake = new FakeSandbox(async (_request, signal) => {
+    const killed = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve()));
+    return new FakeHandle(
+      (async function* (): AsyncGenerator<ExecEvent> {
+        release?.();
+        await killed;
+        yield { type: 'ended', record: record({ end: 'killed', exit_code: null, reason: 'requested' }) };
+      })(),
+    );
+  });
+  await using server = await V1Server.start(fake);
+  const sandbox = await sandboxAt(server);
+  const running = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const call = sandbox.exec(['sleep', '60']);
+  await running;
+  server.cutAll();
+  await expect(call).rejects.toMatchObject({ name: 'BoxkiteError', code: 'connection_lost' });
+});
+
+test('what may have been done is not sent again', async () => {
+  const fake = new FakeSandbox(async () => new FakeHandle([]), {
+    ...new FakeSandbox(async () => new FakeHandle([])).files,
+  });
+  await using server = await V1Server.start(fake);
+  const sandbox = await sandboxAt(server);
+  server.seen.length = 0;
+  server.hook = (_request, response) => {
+    response.destroy();
+    return true;
+  };
+  await expect(sandbox.files.move('a', 'b')).rejects.toMatchObject({ code: 'connection_lost' });
+  expect(server.seen).toEqual(['POST /v1/sandboxes/fake/files/move']);
+  server.seen.length = 0;
+  await expect(sandbox.files.stat('a')).rejects.toMatchObject({ code: 'connection_lost' });
+  expect(server.seen.length).toBe(5);
+});
+
+test('a remove whose answer was lost is done when the path is gone', async () => {
+  await using server = await V1Server.start(new FakeSandbox(async () => new FakeHandle([])));
+  const sandbox = await sandboxAt(server);
+  let calls = 0;
+  server.hook = (request, response) => {
+    if (request.method !== 'DELETE') return false;
+    calls += 1;
+    if (calls === 1) response.destroy();
+    else response.writeHead(404).end(JSON.stringify({ error: { code: 'file_not_found', message: 'x' } }));
+    return true;
+  };
+  await sandbox.files.remove('a');
+  expect(calls).toBe(2);
+  await expect(sandbox.files.remove('a')).rejects.toMatchObject({ code: 'file_not_found' });
+});
+
+test('a silent server is a cut, which is given up when its patience ends', async () => {
+  const { followOutput } = await import('../src/http/follow.ts');
+  let opened = 0;
+  const times = { silence_ms: 40, patience_ms: 150 };
+  const open = async () => {
+    opened += 1;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const bytes = (async function* (): AsyncGenerator<Uint8Array> {
+      yield encodeOutputFrame({ type: 'heartbeat' });
+      await promise;
+    })();
+    return { bytes, discard: resolve };
+  };
+  const explain = (error: unknown): unknown => error;
+  const events = followOutput(open, { follow: true, times, explain });
+  await expect(events.next()).rejects.toMatchObject({ phase: 'cut' });
+  expect(opened).toBeGreaterThan(1);
+});

@@ -1,0 +1,11 @@
+export { hideCredentials } from '@boxkite/policy';
+export { FsObjectStore, type ObjectStore } from '@boxkite/storage';
+export { listText, programsOf } from './session/allowed-commands.ts';
+export { blankConfiguration, type Configuration, type Configured } from './session/configuration.ts';
+export { CommandGate } from './session/gate.ts';
+export { mustBeEnforced } from './session/kernel-programs.ts';
+export { Session, type SessionParts } from './session/session.ts';
+export { SessionRegistry } from './session/session-registry.ts';
+export type { StateBlob } from './session/session-state.ts';
+export { daemonSettings, readSettings, type SidecarSettings, settingsSchema } from './settings.ts';
+export { createSidecar, type SidecarOptions } from './sidecar.ts';

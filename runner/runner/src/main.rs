@@ -1,5 +1,0 @@
-//! The shipped runner: no layer can be left out.
-
-fn main() -> std::process::ExitCode {
-    boxkite_runner::run(std::env::args_os().skip(1), boxkite_runner::Weakening::none())
-}
