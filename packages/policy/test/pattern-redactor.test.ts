@@ -107,6 +107,13 @@ describe('redaction by format and label', () => {
     );
   });
 
+  it.each(['password machine a login b ', 'password login a', 'x password default y', 'password default 1'])(
+    'hides the same in %j, wherever it is cut',
+    (whole) => {
+      for (let at = 0; at <= whole.length; at += 1) expect(redact(pieces(whole, [at]))).toBe(redact([whole]));
+    },
+  );
+
   it('hides the same, character by character', () => {
     fc.assert(
       fc.property(text, (whole) => {

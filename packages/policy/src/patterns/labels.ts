@@ -149,8 +149,11 @@ function trimmed(text: string): string {
 
 function findNetrc(line: string, findings: LineFindings): void {
   const login = NETRC_LINE.exec(line)?.index ?? line.length;
-  for (const start of starts(NETRC, line)) {
-    const named = login < start;
+  NETRC.lastIndex = 0;
+  for (let found = NETRC.exec(line); found !== null; found = NETRC.exec(line)) {
+    const start = NETRC.lastIndex;
+    // What names the account stands before the word: nothing behind it changes whether it does.
+    const named = login < found.index;
     const value = valueAt(HEADER_VALUE, line, start);
     const alone = trimmed(line) === `password ${value}` || trimmed(line.slice(0, start)) === 'password';
     const ends = start + value.length;
