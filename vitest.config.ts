@@ -31,6 +31,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['packages/*/test/**/*.test.ts', 'tools/**/*.test.ts'],
+          setupFiles: ['packages/testing/src/property-seed.ts'],
           sequence: { groupOrder: 0 },
         },
       },

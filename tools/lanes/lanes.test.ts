@@ -45,8 +45,21 @@ describe('report of vitest', () => {
       text(file('failed', 'passed', 'failed', 'skipped', 'todo')),
     );
     expect(outcome.passed).toBe(1);
-    expect(outcome.failed).toEqual([{ lane: 'root', test: 'tests/a.test.ts: failed' }]);
+    expect(outcome.failed).toMatchObject([{ lane: 'root', test: 'tests/a.test.ts: failed' }]);
     expect(outcome.skipped).toHaveLength(2);
+  });
+
+  test('says why a test failed, without the stack', () => {
+    const failureMessages = [
+      'Error: Property failed after 7 tests\n{ seed: 5 }\n\n    at a (/r/a.ts:1:2)\nCaused by: it',
+    ];
+    const found = {
+      name: '/r/a.test.ts',
+      status: 'failed',
+      assertionResults: [{ fullName: 'a', status: 'failed', failureMessages }],
+    };
+    const outcome = readVitestReport({ ...run, status: 1 }, text(found));
+    expect(outcome.failed[0]?.why).toBe('Error: Property failed after 7 tests\n{ seed: 5 }\nCaused by: it');
   });
 
   test.each([

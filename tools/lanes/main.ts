@@ -69,7 +69,10 @@ const lanes = new Set(
 );
 const list = skipList.parse(readJson(join(import.meta.dirname, '..', '..', 'tests', 'skips.json')));
 const failed = [...total.failed, ...skipFaults(total.skipped, list, lanes, process.env['CI'] !== undefined)];
-for (const { lane: where, test } of failed) console.log(`failed: ${where}: ${test}`);
+for (const { lane: where, test, why = '' } of failed) {
+  console.log(`failed: ${where}: ${test}`);
+  if (why !== '') console.log(why.replaceAll(/^/gm, '    '));
+}
 for (const { lane: where, test } of total.skipped) console.log(`skipped: ${where}: ${test}`);
 console.log(`${total.passed} passed, ${failed.length} failed, ${total.skipped.length} skipped`);
 process.exitCode = failed.length === 0 ? 0 : 1;

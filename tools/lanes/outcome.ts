@@ -4,6 +4,8 @@
 export interface Named {
   readonly lane: string;
   readonly test: string;
+  /** What it said, a few lines. */
+  readonly why?: string;
 }
 
 /** A sum over tests. */
