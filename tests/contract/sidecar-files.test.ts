@@ -152,6 +152,9 @@ describe(`POST /file-create, ${lane}`, () => {
     const missing = await send('/file-create', { path: 'nowhere', content: '' }, { 'if-match': `"${sha('')}"` });
     expect(missing.status).toBe(412);
     expect((await send('/file-create', { path, content: '' }, { 'if-match': '"short"' })).status).toBe(422);
+    // Calls that do not look at conditions take none.
+    const present = await send('/present-files', { filepaths: [path] }, { 'if-match': String(etag) });
+    expect([present.status, present.json.error.code]).toEqual([422, 'invalid_request']);
   });
 
   it('refuses what it can not do with the reason', async () => {

@@ -12,6 +12,7 @@ export { sendList } from './http/json-list.ts';
 export { type Listener, type Listening, listen, type Patience } from './http/listen.ts';
 export { createLogger } from './http/logger.ts';
 export { etagOf, preconditionOf } from './http/preconditions.ts';
+export { fileConditions, type RequestHeader, requestHeaders } from './http/request-headers.ts';
 export { clientSignal, IdleTimer, write } from './http/streams.ts';
 export { attachRoutes } from './routes/attach.ts';
 export type { SandboxContext, SandboxRoutes } from './routes/context.ts';

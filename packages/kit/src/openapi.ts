@@ -3,6 +3,7 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance, RouteOptions } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { type RequestHeader, requestHeaders } from './http/request-headers.ts';
 
 /** A value of JSON. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
@@ -24,7 +25,8 @@ export interface DocumentParts {
 }
 
 /** What routes say beside their schemas. */
-interface Bodies {
+interface Beside {
+  readonly headers: readonly RequestHeader[];
   readonly consumes: readonly string[];
   readonly produces: readonly string[];
 }
@@ -35,7 +37,7 @@ const BINARY = { type: 'string', format: 'binary' } as const;
 
 /** Call it before an app has routes. What it returns makes the document, once the app is ready. */
 export function describeRoutes(app: FastifyInstance, parts: DocumentParts): () => JsonObject {
-  const bodies = new Map<string, Bodies>();
+  const routes = new Map<string, Beside>();
   const schemaRegistry = z.globalRegistry;
   for (const [id, schema] of Object.entries(parts.named)) {
     const known = schemaRegistry.get(schema);
@@ -43,9 +45,12 @@ export function describeRoutes(app: FastifyInstance, parts: DocumentParts): () =
   }
   app.addHook('onRoute', (route: RouteOptions) => {
     const { consumes = [], produces = [] } = route.schema ?? {};
-    if (consumes.length + produces.length === 0) return;
+    const { headers = [] } = route.config ?? {};
+    if (consumes.length + produces.length + headers.length === 0) return;
     const path = route.url.replaceAll(/:([a-z]+)/g, '{$1}');
-    for (const method of [route.method].flat()) bodies.set(`${method.toLowerCase()} ${path}`, { consumes, produces });
+    for (const method of [route.method].flat()) {
+      routes.set(`${method.toLowerCase()} ${path}`, { headers, consumes, produces });
+    }
   });
   app.register(swagger, {
     exposeHeadRoutes: true,
@@ -58,16 +63,17 @@ export function describeRoutes(app: FastifyInstance, parts: DocumentParts): () =
     transform: createJsonSchemaTransform({ schemaRegistry }),
     transformObject: createJsonSchemaTransformObject({ schemaRegistry }),
   });
-  return () => completed(JSON.parse(JSON.stringify(app.swagger())) as JsonObject, bodies, parts.error);
+  return () => completed(JSON.parse(JSON.stringify(app.swagger())) as JsonObject, routes, parts.error);
 }
 
-/** Adds bodies of bytes, the shape of errors, and which route needs no key. */
-function completed(document: JsonObject, bodies: ReadonlyMap<string, Bodies>, error: string): JsonObject {
+/** Adds headers, bodies of bytes, the shape of errors, and which route needs no key. */
+function completed(document: JsonObject, routes: ReadonlyMap<string, Beside>, error: string): JsonObject {
   for (const [path, operations] of Object.entries(member(document, 'paths'))) {
     for (const [method, value] of Object.entries(operations as JsonObject)) {
       const operation = value as JsonObject;
       const responses = member(operation, 'responses');
-      const { consumes = [], produces = [] } = bodies.get(`${method} ${path}`) ?? {};
+      const { headers = [], consumes = [], produces = [] } = routes.get(`${method} ${path}`) ?? {};
+      if (headers.length > 0) operation['parameters'] = [...list(operation, 'parameters'), ...headers.map(parameter)];
       if (consumes.length > 0) operation['requestBody'] = { content: binary(consumes) };
       if (produces.length > 0) responses['200'] = { description: 'The bytes', content: binary(produces) };
       responses['default'] = {
@@ -103,6 +109,22 @@ function dropUnused(document: JsonObject): void {
 function member(of: JsonObject, name: string): JsonObject {
   const value = of[name];
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {};
+}
+
+function list(of: JsonObject, name: string): readonly Json[] {
+  const value = of[name];
+  return Array.isArray(value) ? value : [];
+}
+
+function parameter(name: RequestHeader): JsonObject {
+  const written = name.replaceAll(/(?<![a-z])[a-z]/g, (letter) => letter.toUpperCase());
+  return {
+    name: written,
+    in: 'header',
+    required: false,
+    description: requestHeaders[name],
+    schema: { type: 'string' },
+  };
 }
 
 function binary(types: readonly string[]): JsonObject {

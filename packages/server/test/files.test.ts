@@ -177,6 +177,21 @@ describe('files', () => {
     }
   });
 
+  it.each([
+    ['DELETE', '?path=kept.txt', undefined],
+    ['POST', '/move', { from: 'kept.txt', to: 'moved.txt' }],
+    ['POST', '/mkdir', { path: 'made' }],
+    ['PUT', '/archive?path=.', undefined],
+  ] as const)('are not changed by %s %s under a condition, which it does not look at', async (method, rest, body) => {
+    await daemon.call('PUT', `${path}/content?path=kept.txt`, { body: 'kept' });
+    for (const name of ['if-match', 'if-none-match']) {
+      const headers = { [name]: '*' };
+      await daemon.refused(422, 'invalid_request', method, `${path}${rest}`, { body, headers });
+      expect((await daemon.call(method, `${path}${rest}`, { body, headers, key: null })).status).toBe(401);
+    }
+    expect((await daemon.call('GET', `${path}/content?path=kept.txt`)).text).toBe('kept');
+  });
+
   it('are written as text, listed, moved and removed', async () => {
     const body = { path: 'dir/é.txt', content: 'héllo' };
     expect(await daemon.ok(v1.createdFile, 200, 'POST', path, { body })).toEqual({

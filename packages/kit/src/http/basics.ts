@@ -8,6 +8,7 @@ import { type AccountOf, boundMemory, endUnread, refuseManyContainers } from './
 import { times } from './deadlines.ts';
 import { errorAnswer } from './error-answers.ts';
 import { hidden } from './hidden.ts';
+import { refuseUnknownConditions } from './request-headers.ts';
 import { zodValidator } from './validation.ts';
 
 /** What differs between apps. */
@@ -45,6 +46,7 @@ export function addBasics(app: FastifyInstance, options: BasicsOptions): void {
   endRefusedUpgrades(app);
   endUnread(app);
   refuseUnknownRoutes(app, sendError);
+  refuseUnknownConditions(app);
   const accountOf = options.accountOf ?? (() => '');
   boundMemory(app, accountOf);
   boundAnswers(app, accountOf);

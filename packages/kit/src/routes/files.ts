@@ -3,6 +3,7 @@ import { BoxkiteError, v1 } from '@boxkite/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { preconditionOf } from '../http/preconditions.ts';
+import { fileConditions } from '../http/request-headers.ts';
 import { clientSignal } from '../http/streams.ts';
 import type { SandboxContext, SandboxRoutes } from './context.ts';
 import { listAll, listPage } from './listing.ts';
@@ -68,7 +69,10 @@ export const textFileRoutes: SandboxRoutes = (app, context) => {
   const id = { params: context.params };
   app.post<{ Body: z.output<typeof v1.createFileBody> }>(
     '/files',
-    { schema: { summary: 'Write a text file', ...id, body: v1.createFileBody, response: { 200: v1.createdFile } } },
+    {
+      config: { headers: fileConditions },
+      schema: { summary: 'Write a text file', ...id, body: v1.createFileBody, response: { 200: v1.createdFile } },
+    },
     async (request, reply) => {
       const { files } = await context.portOf(request);
       const { path, content } = request.body;

@@ -6,6 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { times } from '../http/deadlines.ts';
 import { preconditionOf } from '../http/preconditions.ts';
+import { fileConditions } from '../http/request-headers.ts';
 import { clientSignal, write } from '../http/streams.ts';
 import type { SandboxContext, SandboxRoutes } from './context.ts';
 import { byteRange, fileInfoHeader } from './file-json.ts';
@@ -26,7 +27,11 @@ export const transferRoutes: SandboxRoutes = (app, context) => {
 
   app.get<PathQuery>(
     content,
-    { exposeHeadRoute: false, schema: { summary: 'Read a file, or a range of it', produces: [OCTETS], ...read } },
+    {
+      exposeHeadRoute: false,
+      config: { headers: ['range'] },
+      schema: { summary: 'Read a file, or a range of it', produces: [OCTETS], ...read },
+    },
     (request, reply) => download(context, request, reply),
   );
   app.head<PathQuery>(content, { schema: { summary: 'Look at a file', ...read } }, (request, reply) =>
@@ -35,6 +40,7 @@ export const transferRoutes: SandboxRoutes = (app, context) => {
   app.put<WriteQuery>(
     content,
     {
+      config: { headers: fileConditions },
       schema: {
         summary: 'Write a file',
         consumes: [OCTETS],

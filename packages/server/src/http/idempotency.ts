@@ -24,6 +24,7 @@ export function decorateIdempotency(app: FastifyInstance): void {
 /** Hooks of a route: the first call with a key is carried out, later ones get its answer. */
 export function idempotent(store: IdempotencyStore) {
   return {
+    config: { headers: ['idempotency-key'] as const },
     preHandler: async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
       const key = keyOf(request);
       if (key === null) return undefined;

@@ -1,5 +1,5 @@
 /** Text files as the reference's clients make, show and edit them. */
-import { clientSignal, preconditionOf, sendList } from '@boxkite/kit';
+import { clientSignal, fileConditions, preconditionOf, sendList } from '@boxkite/kit';
 import { BoxkiteError } from '@boxkite/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
@@ -26,7 +26,11 @@ export const referenceFileRoutes: SidecarRoutes = (app, context) => {
 
   app.post(
     '/file-create',
-    { bodyLimit: textBodyBytes, schema: { summary: 'Write a text file', body: createBody } },
+    {
+      bodyLimit: textBodyBytes,
+      config: { headers: fileConditions },
+      schema: { summary: 'Write a text file', body: createBody },
+    },
     async (request: Create, reply: FastifyReply) => {
       const path = writablePath(request.body.path);
       const expected = preconditionOf(request.headers);
@@ -63,7 +67,11 @@ export const referenceFileRoutes: SidecarRoutes = (app, context) => {
 
   app.post(
     '/str-replace',
-    { bodyLimit: 2 * textBodyBytes, schema: { summary: 'Replace text in a file', body: replaceBody } },
+    {
+      bodyLimit: 2 * textBodyBytes,
+      config: { headers: fileConditions },
+      schema: { summary: 'Replace text in a file', body: replaceBody },
+    },
     async (request: Replace, reply: FastifyReply) => {
       const path = writablePath(request.body.path);
       const expected = preconditionOf(request.headers);
