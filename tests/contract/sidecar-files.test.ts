@@ -345,6 +345,12 @@ describe(`POST /view, ${lane}`, () => {
     expect((await bytesOf('config')).toString()).toBe(text.replace('me', 'you'));
     const found = await send('/grep', { pattern: 'key=', path: 'config' });
     expect(found.json.matches[0]?.text).toBe(`key=${mask}`);
+    // A search shows single lines of what has several.
+    const lines = ['a-first-line-of-a-key', 'the-second-line-of-it'];
+    await session.execs.run({ argv: ['true'], secret_env: { LINES: lines.join('\n') } });
+    await put('key', `${lines.join('\n')}\n`);
+    const second = await send('/grep', { pattern: 'second', path: 'key' });
+    expect(second.json.matches.map(({ text: shown }: { text: string }) => shown)).toEqual(['[redacted:LINES.line-2]']);
     // The bytes themselves are never altered.
     const content = await fetch(`${served.base}/files/content?path=config`, {
       headers: { 'x-sidecar-auth-token': TOKEN },

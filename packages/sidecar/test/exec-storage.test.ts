@@ -35,7 +35,7 @@ test('an exec that was removed before it was kept leaves nothing when its end is
   const log = new ExecLog(new StreamLog(window), new StreamLog(window));
   const shelf = { directory, journal, budget: new LogBudget(1000, new RecordStore()) };
   const storage = new ExecStorage(shelf, meta, log, effective);
-  const raw = new RawStream(new KnownSecrets().none);
+  const raw = new RawStream(new KnownSecrets().none.known);
   log.append('stdout', Buffer.from('out'));
   await storage.remove();
   await storage.started();

@@ -76,10 +76,26 @@ describe('texts of a session', () => {
     const { redaction } = host.session;
     const text = `a known value, ${TOKEN}, password="${PASSWORD}"`;
     expect(redaction.output(text)).toBe('[redacted:TOKEN], [redacted:github-token], password="[redacted:password]"');
-    expect(redaction.shown(text)).toBe(`[redacted:TOKEN], ${TOKEN}, password="${PASSWORD}"`);
+    expect(redaction.shownLine(text, false)).toBe(`[redacted:TOKEN], ${TOKEN}, password="${PASSWORD}"`);
     const stream = redaction.stream();
     const parts = [stream.push(Buffer.from('x a known ')), stream.push(Buffer.from(`value ${TOKEN}`)), stream.flush()];
     expect(Buffer.concat(parts).toString()).toBe('x [redacted:TOKEN] [redacted:github-token]');
+  });
+
+  it('have each line of a known value hidden where it is shown alone, but for what says nothing about it', async () => {
+    await using host = await Host.start({});
+    const lines = Array.from({ length: 300 }, (_, at) => `${at} ${'Zm9vYmFyYmF6cXV4Cg'.slice(at % 5)} ${at * at}`);
+    const key = ['-----BEGIN OPENSSH KEY-----', ...lines, 'short', '-----END OPENSSH KEY-----'].join('\r\n');
+    await host.session.execs.run({ argv: ['sh', 'x'], secret_env: { SSH_KEY: `${key}\n`, ONE: 'of-one-line' } });
+    const { redaction } = host.session;
+    for (const [at, line] of lines.entries()) {
+      const name = `[redacted:SSH_KEY.line-${at + 2}]`;
+      expect(redaction.shownLine(`  "${line}",`, false)).toBe(`  "${name}",`);
+      expect(redaction.shownLine(`a ${line} and ${line.slice(0, -1)}`, true)).toBe(`a ${name} and `);
+    }
+    const rest = 'short -----BEGIN OPENSSH KEY-----';
+    expect(redaction.shownLine(rest, false)).toBe(rest);
+    expect(redaction.shownLine('is of-one-line', false)).toBe('is [redacted:ONE]');
   });
 
   it('are errors too', async () => {

@@ -100,9 +100,8 @@ function matchOf(record: SearchRecord, base: string | null, path: string, redact
   const whole = Buffer.from(record.bytes.buffer, record.bytes.byteOffset, record.bytes.byteLength)
     .toString()
     .replace(/\r?\n$/, '');
-  // Of a line that is cut, what may be the beginning of a value is not shown.
   const isCut = record.length > record.bytes.length;
-  const text = isCut ? redaction.showing().push(whole) : redaction.shown(whole);
+  const text = redaction.shownLine(whole, isCut);
   const truncated = isCut || text.length > MOST_LINE;
   return {
     path: base === null ? path : posix.join(base, record.path),

@@ -153,7 +153,7 @@ async function addRunning(
     const { file, checkpoint } = open[stream];
     if (file !== null && checkpoint !== null) storage.adoptFile(stream, file, checkpoint);
   }
-  const set = known ?? { id: null, known: parts.secrets.none };
+  const set = known ?? parts.secrets.none;
   parts.secrets.hold(set);
   const exec = new RecordedExec({
     meta: start,

@@ -2,6 +2,7 @@
 import { KnownValues } from '@boxkite/policy';
 import { BoxkiteError, spoolBytes } from '@boxkite/protocol';
 import { z } from 'zod';
+import { knownLines } from './known-lines.ts';
 
 /** Name, value, and whether it is a secret that was granted by this name; oldest use first. */
 type Entry = readonly [name: string, value: string, isGranted: boolean];
@@ -19,6 +20,8 @@ export type KeptSecrets = z.output<typeof keptSecretsSchema>;
 export interface KnownSet {
   readonly id: string | null;
   readonly known: KnownValues;
+  /** Lines of those that have several, made ready at the first call. */
+  readonly lines: () => readonly KnownValues[];
 }
 
 /** Stands before the names of granted secrets, as the reference's clients know it. */
@@ -36,7 +39,7 @@ const MOST_KEPT_BYTES = 448 * 1024;
 /** Of an entry, beside its name and its value. */
 const ENTRY_BYTES = 16;
 
-const NOTHING: KnownSet = { id: null, known: new KnownValues({}) };
+const NOTHING: KnownSet = { id: null, known: new KnownValues({}), lines: () => [] };
 
 interface Held {
   readonly set: KnownSet;
@@ -58,7 +61,7 @@ export class KnownSecrets {
       const entries = values.map(
         ([name, value, isGranted]) => [name, Buffer.from(value, 'base64').toString(), isGranted] as const,
       );
-      const held = { set: { id, known: prepared(entries) }, entries, execs: 0, before: null };
+      const held = { set: { id, ...prepared(entries) }, entries, execs: 0, before: null };
       this.#sets.set(id, held);
       this.#count = Math.max(this.#count, Number(id));
       if (id === kept?.current) this.#current = held;
@@ -82,7 +85,7 @@ export class KnownSecrets {
     if (added.every(([, value]) => known.has(value))) return { set: present, isNew: before !== null };
     const entries = bounded([...this.#current.entries, ...added], added.length);
     this.#checkRoom(entries);
-    const set = { id: String(this.#count + 1), known: prepared(entries) };
+    const set = { id: String(this.#count + 1), ...prepared(entries) };
     this.#count += 1;
     const replaced = this.#current;
     this.#current = { set, entries, execs: 0, before: replaced };
@@ -110,9 +113,14 @@ export class KnownSecrets {
     return this.#current.set.known;
   }
 
+  /** Lines of those that have several. */
+  get lines(): readonly KnownValues[] {
+    return this.#current.set.lines();
+  }
+
   /** No value at all. */
-  get none(): KnownValues {
-    return NOTHING.known;
+  get none(): KnownSet {
+    return NOTHING;
   }
 
   /** The frozen set of a found record; `null` where it is gone with an earlier supervisor. */
@@ -201,7 +209,7 @@ function bounded(entries: readonly Entry[], least: number): readonly Entry[] {
   return [...newest.values()].reverse();
 }
 
-function prepared(entries: readonly Entry[]): KnownValues {
+function prepared(entries: readonly Entry[]): Pick<KnownSet, 'known' | 'lines'> {
   const byName = new Map<string, string>();
   const granted = new Set<string>();
   for (const [name, value, isGranted] of entries) {
@@ -210,10 +218,12 @@ function prepared(entries: readonly Entry[]): KnownValues {
     byName.set(label, value);
     if (isGranted) granted.add(label);
   }
-  const known = new KnownValues(byName, { wordOf: (name) => (granted.has(name) ? GRANTED_WORD : undefined) });
+  const wordOf = (name: string): string | undefined => (granted.has(name) ? GRANTED_WORD : undefined);
+  const known = new KnownValues(byName, { wordOf });
   const span = known.tables('utf8')?.maxSpan ?? 0;
   if (span > MOST_HELD) throw tooMuch('a value is too long to be found wherever it is spelled in other ways');
-  return known;
+  let lines: readonly KnownValues[] | null = null;
+  return { known, lines: () => (lines ??= knownLines(byName, wordOf)) };
 }
 
 function tooMuch(limit: string): BoxkiteError {

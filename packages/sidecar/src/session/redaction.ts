@@ -20,12 +20,22 @@ export class Redaction {
     return createByteRedactor(this.#secrets.known);
   }
 
-  /** Text of a file that is shown: known values alone, so that an edit after it finds what it names. */
-  shown(text: string): string {
-    return hideSecrets(text, this.#secrets.known, { patterns: false });
+  /**
+   * A line of a file that is shown without those around it, of which a value may have several: known values alone, so that an
+   * edit after it finds what it names. `isCut`: its end is not there.
+   */
+  shownLine(line: string, isCut: boolean): string {
+    let shown = line;
+    for (const known of [this.#secrets.known, ...this.#secrets.lines]) {
+      // What may be the beginning of a value is not shown.
+      shown = isCut
+        ? createRedactor(known, { patterns: false }).push(shown)
+        : hideSecrets(shown, known, { patterns: false });
+    }
+    return shown;
   }
 
-  /** The same for a text in pieces, with the values that are known now; where it is cut, what is held back is not shown. */
+  /** The same for a whole text in pieces, with the values that are known now; where it is cut, what is held back is not shown. */
   showing(): Redactor {
     return createRedactor(this.#secrets.known, { patterns: false });
   }
