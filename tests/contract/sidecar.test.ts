@@ -30,7 +30,7 @@ afterAll(() => served[Symbol.asyncDispose]());
 /** What answers hold, as far as these tests look. */
 interface Answer {
   readonly error: { readonly code: string; readonly message: string };
-  readonly detail: readonly { readonly loc: readonly string[] }[];
+  readonly detail: readonly { readonly type: string; readonly loc: readonly string[] }[];
   readonly exec_id: string;
   readonly end?: string;
   readonly stdout: string;
@@ -134,6 +134,8 @@ describe('the token', () => {
     expect((await call('GET', '/no-such-route')).json.error.code).toBe('not_found');
     const wrong = await call('PATCH', '/exec');
     expect([wrong.status, wrong.json.error.code, wrong.headers['allow']]).toEqual([405, 'method_not_allowed', 'POST']);
+    expect((await call('GET', '/metrics/')).status).toBe(200);
+    expect((await call('GET', '/health/', undefined, null)).status).toBe(401);
   });
 });
 
@@ -184,6 +186,18 @@ describe('POST /exec', () => {
     const { status, json } = await call('POST', '/exec', { command: 12345678 });
     expect([status, json.error.code, json.detail[0]?.loc]).toEqual([422, 'invalid_request', ['body', 'command']]);
     expect(JSON.stringify(json)).not.toContain('12345678');
+    const problems = async (...[method, url, body]: [string, string, object?]) =>
+      (await call(method, url, body)).json.detail.map(({ type, loc }) => [type, ...loc]);
+    expect(await problems('POST', '/exec', { tty: { columns: 0, rows: 0 } })).toEqual([
+      ['missing', 'body', 'command'],
+      ['value_error', 'body', 'tty', 'columns'],
+      ['value_error', 'body', 'tty', 'rows'],
+    ]);
+    expect(await problems('GET', '/files/stat')).toEqual([['missing', 'query', 'path']]);
+    expect(await problems('GET', `/process/${'x'.repeat(200)}/output?since_offset=x`)).toEqual([
+      ['value_error', 'query', 'since_offset'],
+    ]);
+    expect(await problems('POST', '/exec', [])).toEqual([['value_error', 'body']]);
     for (const url of ['/exec', '/execs']) {
       expect((await call('POST', url, { command: 'true', network: 'session' })).json.error.code).toBe('unsupported');
     }

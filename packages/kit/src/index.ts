@@ -4,7 +4,7 @@
  * puts below its own path.
  */
 export { holding } from './http/answer-limits.ts';
-export { addBasics, errorSender } from './http/basics.ts';
+export { addBasics, errorSender, type RequestPart } from './http/basics.ts';
 export { hasManyContainers } from './http/body-limits.ts';
 export { sizes, times } from './http/deadlines.ts';
 export { noFrames } from './http/frame-headers.ts';

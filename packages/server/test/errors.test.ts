@@ -76,6 +76,13 @@ describe('errors', () => {
     });
     expect(refused.text).not.toContain('secret-value');
     expect(refused.json.error.details['field']).toBe('label');
+    await daemon.refused(
+      400,
+      'bad_request',
+      'POST',
+      '/v1/sandboxes',
+      post(Buffer.from('{"label":"\xe9"}', 'latin1'), json),
+    );
     const large = Buffer.alloc(17 * 1024 * 1024, 0x20);
     await daemon.refused(413, 'payload_too_large', 'POST', '/v1/sandboxes', post(large, json));
     const empty = await daemon.call('POST', '/v1/sandboxes', post('', json));
@@ -108,6 +115,7 @@ describe('errors', () => {
       400,
       'bad_request',
     ],
+    ['a request without a host', 'GET /health HTTP/1.1\r\n\r\n', 400, 'bad_request'],
     [
       'two lengths',
       'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n',

@@ -41,6 +41,34 @@ describe('files', () => {
       headers: { range: 'bytes=5000000-' },
     });
     expect(beyond.headers['content-range']).toBe('bytes */5000000');
+    const range = 'bytes=100-199';
+    const resumed = { range, 'if-range': String(got.headers['last-modified']) };
+    const whole = [
+      await daemon.call('GET', `${path}/content?path=a.bin`, { headers: resumed }),
+      await daemon.call('HEAD', `${path}/content?path=a.bin`, { headers: { range } }),
+    ];
+    for (const { status, headers } of whole) expect([status, headers['content-length']]).toEqual([200, '5000000']);
+  });
+
+  it.each([
+    [{ 'content-encoding': 'gzip' }, 415, 'unsupported_media_type'],
+    [{ 'content-type': 'Multipart/form-data; boundary=x' }, 415, 'unsupported_media_type'],
+    [{ 'content-range': 'bytes 5-9/10' }, 400, 'bad_request'],
+    [{ 'transfer-encoding': 'gzip, chunked' }, 501, 'unsupported'],
+  ] as const)('are not written as they come with %j', async (headers, status, code) => {
+    const body = 'x';
+    const refused = await daemon.refused(status, code, 'PUT', `${path}/content?path=form`, { body, headers });
+    expect(refused.headers['accept-encoding']).toBe(status === 415 ? 'identity' : undefined);
+    await daemon.refused(404, 'file_not_found', 'GET', `${path}/stat?path=form`);
+    const plain = { 'content-encoding': 'Identity', 'content-type': 'application/x-www-form-urlencoded' };
+    expect((await daemon.call('PUT', `${path}/content?path=plain`, { body, headers: plain })).status).toBe(204);
+  });
+
+  it('are not those of another name where an escape is no text', async () => {
+    for (const name of ['%ff', 'a%zz', '%61%ff', '100%']) {
+      await daemon.refused(400, 'bad_request', 'PUT', `${path}/content?path=${name}`, { body: 'x' });
+    }
+    await daemon.refused(401, 'missing_credentials', 'GET', `${path}/stat?path=%ff`, { key: null });
   });
 
   it('are empty where they are empty', async () => {
@@ -268,13 +296,16 @@ describe('ranges', () => {
     ['bytes=4-2', null],
     ['bytes=-', null],
     ['bytes=0-1,3-4', null],
+    ['Bytes=4-', { offset: 4, length: 6 }],
+    [`bytes=4-${'9'.repeat(30)}`, { offset: 4, length: 6 }],
     ['lines=0-1', null],
   ])('%s', (header, expected) => {
     expect(byteRange(header, 10)).toEqual(expected);
   });
 
   it('that begin at the end are refused', () => {
-    for (const header of ['bytes=10-', 'bytes=-0']) expect(() => byteRange(header, 10)).toThrow('10 bytes');
+    for (const header of ['bytes=10-', 'bytes=-0', `bytes=${'9'.repeat(30)}-`])
+      expect(() => byteRange(header, 10)).toThrow('10 bytes');
   });
 });
 

@@ -8,6 +8,7 @@ import {
   execRoutes,
   fileRoutes,
   outputRoutes,
+  type RequestPart,
   type SandboxContext,
   type SandboxRoutes,
   sizes,
@@ -82,7 +83,7 @@ export function createSidecar(registry: SessionRegistry, options: SidecarOptions
     ...(options.logger === undefined ? { logger: false } : { loggerInstance: options.logger }),
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: sizes.json,
-    routerOptions: { maxParamLength: sizes.parameter },
+    routerOptions: { maxParamLength: sizes.parameter, ignoreTrailingSlash: true },
     requestIdHeader: false,
     return503OnClosing: false,
     exposeHeadRoutes: false,
@@ -125,19 +126,26 @@ export function createSidecar(registry: SessionRegistry, options: SidecarOptions
   return app;
 }
 
+/** What a problem is one of where it is none of a field. */
+const WHOLE = 'request';
+
 /** `Array.isArray` would forget of what. */
 function isList(value: ErrorDetails[string] | undefined): value is readonly string[] {
   return Array.isArray(value);
 }
 
-/** The reference's clients read `detail`: a sentence, the problems of a body, or what of a budget is spent. */
-function decorate({ error }: ErrorBody): object {
-  return { error, detail: detailOf(error) };
+/** The reference's clients read `detail`: a sentence, the problems of a request, or what of a budget is spent. */
+function decorate({ error }: ErrorBody, part: RequestPart): object {
+  return { error, detail: detailOf(error, part) };
 }
 
-function detailOf({ code, message, details }: ErrorBody['error']): unknown {
-  const { problems, field, reason, limit, used } = details;
+function detailOf({ code, message, details }: ErrorBody['error'], part: RequestPart): unknown {
+  const { problems, reason, limit, used } = details;
   if (code === 'session_budget_exceeded') return { error_type: code, reason, limit, used, message };
   if (code !== 'invalid_request' || !isList(problems)) return message;
-  return problems.map((msg) => ({ type: 'value_error', loc: ['body', ...String(field ?? '').split('.')], msg }));
+  return problems.map((msg) => {
+    const [, field = WHOLE] = /^(\S+?)(?:: | is missing$)/.exec(msg) ?? [];
+    const type = msg === `${field} is missing` ? 'missing' : 'value_error';
+    return { type, loc: [part, ...(field === WHOLE ? [] : field.split('.'))], msg };
+  });
 }

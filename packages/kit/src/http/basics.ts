@@ -1,13 +1,15 @@
 /** What every app of ours does alike: bodies, deadlines, the shape of errors, unknown routes, WebSockets. */
-import { isAscii } from 'node:buffer';
+import { isAscii, isUtf8 } from 'node:buffer';
 import { BoxkiteError, type ErrorBody, maxAttachMessageBytes, v1 } from '@boxkite/protocol';
 import websocket from '@fastify/websocket';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { boundAnswers } from './answer-limits.ts';
+import { refuseOtherForms } from './body-form.ts';
 import { type AccountOf, boundMemory, endUnread, refuseManyContainers } from './body-limits.ts';
 import { times } from './deadlines.ts';
 import { errorAnswer } from './error-answers.ts';
 import { hidden } from './hidden.ts';
+import { refuseUnreadableQueries } from './query-text.ts';
 import { refuseUnknownConditions } from './request-headers.ts';
 import { zodValidator } from './validation.ts';
 
@@ -17,8 +19,8 @@ export interface BasicsOptions {
   readonly closing: AbortSignal;
   /** What an answer with 401 asks for. */
   readonly challenge?: string | undefined;
-  /** Adds to the one shape of errors. */
-  readonly decorate?: ((body: ErrorBody, status: number) => object) | undefined;
+  /** Adds to the one shape of errors; told in which part of a request a field was wrong. */
+  readonly decorate?: ((body: ErrorBody, part: RequestPart) => object) | undefined;
   /** Takes what must not be shown out of the texts of a failure. Default: nothing. */
   readonly hide?: ((text: string, request: FastifyRequest) => string) | undefined;
   /** Whose large bodies and answers count together. Default: all are one client's. */
@@ -26,6 +28,9 @@ export interface BasicsOptions {
   /** Told the text of each JSON body. */
   readonly onBody?: ((request: FastifyRequest, text: string) => void) | undefined;
 }
+
+/** Where the fields of a request are. */
+export type RequestPart = 'body' | 'query' | 'path';
 
 /** Answers a failure. */
 export type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
@@ -46,6 +51,8 @@ export function addBasics(app: FastifyInstance, options: BasicsOptions): void {
   endRefusedUpgrades(app);
   endUnread(app);
   refuseUnknownRoutes(app, sendError);
+  refuseUnreadableQueries(app);
+  refuseOtherForms(app);
   refuseUnknownConditions(app);
   const accountOf = options.accountOf ?? (() => '');
   boundMemory(app, accountOf);
@@ -67,7 +74,10 @@ function parseJson(app: FastifyInstance, { onBody }: BasicsOptions): void {
   app.removeContentTypeParser(['application/json', 'text/plain']);
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     // What has no other characters is text as it stands, which most large bodies are.
-    const body = isAscii(bytes) ? bytes.toString('latin1') : bytes.toString();
+    const ascii = isAscii(bytes);
+    // Bytes that are no character would be replaced by one, and what was kept would not be what was sent.
+    if (!ascii && !isUtf8(bytes)) return done(new BoxkiteError('bad_request', 'the body is not UTF-8'));
+    const body = bytes.toString(ascii ? 'latin1' : 'utf8');
     onBody?.(request, body);
     if (body === '') return done(null, {});
     let parsed: unknown;
@@ -148,8 +158,15 @@ export function errorSender({ challenge, decorate, hide }: ErrorOptions): SendEr
     const { status, body: whole } = errorAnswer(error, (unknown) => request.log.error(unknown));
     const body = hide === undefined ? whole : (hidden(whole, (text) => hide(text, request)) as ErrorBody);
     if (status === 401 && challenge !== undefined) reply.header('www-authenticate', challenge);
-    finishError(reply, status, decorate?.(body, status) ?? body);
+    finishError(reply, status, decorate?.(body, partOf(error)) ?? body);
   };
+}
+
+/** Of what a schema has refused, Fastify says which part it was. */
+function partOf(error: unknown): RequestPart {
+  const context = error instanceof Error && 'validationContext' in error ? error.validationContext : 'body';
+  if (context === 'querystring') return 'query';
+  return context === 'params' ? 'path' : 'body';
 }
 
 function finishError(reply: FastifyReply, status: number, body: object): void {

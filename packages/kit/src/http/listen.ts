@@ -69,12 +69,15 @@ function open(app: FastifyInstance, { on, tls }: Listener, patience: Patience): 
     keepAlive: true,
     noDelay: true,
     shouldUpgradeCallback: isHandshake,
+    // Node's own answer to one without a host has no body.
+    requireHostHeader: false,
   };
   const answers = new WeakMap<Duplex, readonly ServerResponse[]>();
   const unended = (socket: Duplex) => (answers.get(socket) ?? []).filter(({ writableEnded }) => !writableEnded);
   const handler = (request: IncomingMessage, response: ServerResponse): void => {
     answers.set(request.socket, [...unended(request.socket), response]);
-    app.routing(request, response);
+    if (isWithoutHost(request)) refuseWithoutHost(response);
+    else app.routing(request, response);
   };
   const server =
     tls === undefined
@@ -108,6 +111,22 @@ function open(app: FastifyInstance, { on, tls }: Listener, patience: Patience): 
 function refuseUnreadable(error: Error, socket: Duplex): void {
   const failure = readingFailure(error) ?? new BoxkiteError('bad_request', 'the request could not be read');
   socket.end(rawAnswer(failure), () => socket.destroy());
+}
+
+function isWithoutHost({ httpVersion, headers }: IncomingMessage): boolean {
+  return httpVersion === '1.1' && headers.host === undefined;
+}
+
+function refuseWithoutHost(response: ServerResponse): void {
+  const failure = new BoxkiteError('bad_request', 'the request has no Host');
+  const body = JSON.stringify(failure);
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+    ...Object.fromEntries(noFrames),
+  };
+  response.writeHead(errorRegistry[failure.code].status, headers).end(body);
 }
 
 /** A whole HTTP answer as text, for sockets that no response belongs to. */

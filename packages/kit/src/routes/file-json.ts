@@ -29,7 +29,7 @@ export interface ByteRange {
  * `range_not_satisfiable`.
  */
 export function byteRange(header: string | undefined, size: number): ByteRange | null {
-  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '') ?? [];
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(header ?? '') ?? [];
   if (first === undefined || last === undefined || (first === '' && last === '')) return null;
   if (first === '') {
     const length = Math.min(Number(last), size);

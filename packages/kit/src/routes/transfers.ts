@@ -129,7 +129,10 @@ async function download(
   return reply;
 }
 
+/** The part that is asked for, `null`: all. */
 function rangeOf(request: FastifyRequest, reply: FastifyReply, info: FileInfo) {
+  // Nothing that answers say of a file tells for sure that it still is the one of which a client has the first part.
+  if (request.method === 'HEAD' || request.headers['if-range'] !== undefined) return null;
   try {
     return byteRange(request.headers.range, info.size);
   } catch (error) {
