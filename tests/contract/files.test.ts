@@ -122,6 +122,12 @@ describe(`files, ${lane}`, () => {
     await sandbox.files.write('/workspace/d1/file', Buffer.from('moved'));
     await sandbox.files.move('/workspace/d1/file', '/workspace/d1/d2/d3/file');
     expect((await read('/workspace/d1/d2/d3/file')).toString()).toBe('moved');
+    // What is wrong is named by its own path.
+    await sandbox.files.mkdir('/workspace/d1/other');
+    await expect(sandbox.files.move('/workspace/d1/d2/d3/file', '/workspace/d1/other')).rejects.toMatchObject({
+      code: 'is_directory',
+      details: { path: '/workspace/d1/other' },
+    });
     await sandbox.files.remove('/workspace/d1');
     await expect(sandbox.files.stat('/workspace/d1')).rejects.toMatchObject({ code: 'file_not_found' });
     await expect(sandbox.files.remove('/workspace/d1')).rejects.toMatchObject({ code: 'file_not_found' });

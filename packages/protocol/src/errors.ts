@@ -63,7 +63,7 @@ export const errorRegistry = {
   stdin_closed: {
     status: 409,
     retryable: false,
-    hint: 'Start the command with `stdin: "stream"` and write before closing; the command itself may also have closed its input.',
+    hint: 'Start the command with an open input (`stdin_open` by HTTP, `stdin: "stream"` in the SDK) and write before closing; the command itself may also have closed its input.',
   },
   aborted: { status: 499, retryable: false, hint: 'The call was cancelled by its caller; nothing of it is running.' },
   timeout: { status: 408, retryable: false, hint: 'Raise the time limit or make the work smaller.' },

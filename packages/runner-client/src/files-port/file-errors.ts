@@ -52,6 +52,8 @@ const WORDS: Readonly<Partial<Record<ErrorCode, string>>> = {
   cross_device: 'is on another file system than its new place',
 };
 
+const OF_TARGETS: ReadonlySet<FileErrorCode> = new Set(['is_directory', 'not_empty', 'exists']);
+
 /** A path of a caller as the agent takes it: absolute, otherwise as it is, since `..` behind a link is the kernel's matter. */
 export function absolutePath(path: unknown): string {
   if (typeof path !== 'string' || path === '' || path.includes('\0')) {
@@ -81,4 +83,9 @@ export function fileError(error: unknown, path: string): BoxkiteError | null {
   const words = WORDS[code];
   const message = words === undefined ? `${path}: ${error.message}` : `${path} ${words}`;
   return new BoxkiteError(code, message, { details: { path, reason: error.message }, cause: error });
+}
+
+/** What a move found at its new place that it can't take that of; `null` for failures that may be of the old one. */
+export function targetError(error: unknown, target: string): BoxkiteError | null {
+  return error instanceof FileAgentError && OF_TARGETS.has(error.code) ? fileError(error, target) : null;
 }

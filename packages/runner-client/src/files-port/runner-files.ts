@@ -8,7 +8,7 @@ import type { FileStat } from '../files/index.ts';
 import { FileAgentClient, FileAgentDisconnectedError } from '../files/index.ts';
 import type { FileView, SandboxId } from '../types.ts';
 import { writeExpecting } from './expected-file.ts';
-import { absolutePath, fileError } from './file-errors.ts';
+import { absolutePath, fileError, targetError } from './file-errors.ts';
 import { IdleTimer } from './idle-timer.ts';
 
 /** Whether a call may be sent again when its connection ended before the answer. */
@@ -94,7 +94,13 @@ export class RunnerFiles implements FilesPort {
 
   async move(from: string, to: string, signal?: AbortSignal): Promise<void> {
     const [source, target] = [absolutePath(from), absolutePath(to)];
-    await this.#call(source, 'once', signal, (client) => client.rename(source, target, { signal }));
+    await this.#call(source, 'once', signal, async (client) => {
+      try {
+        await client.rename(source, target, { signal });
+      } catch (error) {
+        throw targetError(error, target) ?? error;
+      }
+    });
   }
 
   async unpack(path: string, tar: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void> {
