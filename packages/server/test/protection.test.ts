@@ -6,10 +6,14 @@ import { bodyOf, TestDaemon, until } from './harness.ts';
 
 let daemon: TestDaemon;
 let id: string;
+/** ms that an exec takes beside nothing else. */
+let alone: number;
 const sockets: Socket[] = [];
 beforeAll(async () => {
   daemon = await TestDaemon.start();
   id = await daemon.sandbox();
+  await execMs();
+  alone = await execMs();
 });
 afterAll(async () => {
   for (const socket of sockets) socket.destroy();
@@ -23,23 +27,28 @@ function open(): Socket {
   return socket;
 }
 
-/** ms that the slowest of some execs takes. */
-async function slowestExec(count = 20): Promise<number> {
-  let slowest = 0;
+/** ms that an exec takes, the median of some. */
+async function execMs(count = 21): Promise<number> {
+  const times: number[] = [];
   for (let n = 0; n < count; n += 1) {
     const start = performance.now();
     const answer = await daemon.call('POST', `/v1/sandboxes/${id}/exec`, { body: { command: 'true' } });
     expect(answer.status).toBe(200);
-    slowest = Math.max(slowest, performance.now() - start);
+    times.push(performance.now() - start);
   }
-  return slowest;
+  return times.sort((one, two) => one - two)[Math.floor(count / 2)] ?? 0;
+}
+
+/** Beside whatever is open now an exec takes some of the times that it takes alone, and does not wait for any of it. */
+async function expectUnharmed(): Promise<void> {
+  expect(await execMs()).toBeLessThan(50 * alone);
 }
 
 describe('others are unharmed by', () => {
   it('500 sockets that say nothing', async () => {
     const idle = Array.from({ length: 500 }, open);
     await until(() => idle.every((socket) => socket.readyState === 'open'));
-    expect(await slowestExec()).toBeLessThan(500);
+    await expectUnharmed();
     for (const socket of idle) socket.destroy();
   });
 
@@ -51,7 +60,7 @@ describe('others are unharmed by', () => {
       for (const socket of slow) if (socket.writable) socket.write(text[sent % text.length] ?? 'x');
       sent += 1;
     }, 10);
-    expect(await slowestExec()).toBeLessThan(500);
+    await expectUnharmed();
     clearInterval(timer);
     for (const socket of slow) socket.destroy();
   });
@@ -67,7 +76,7 @@ describe('others are unharmed by', () => {
       );
       return socket;
     });
-    expect(await slowestExec()).toBeLessThan(500);
+    await expectUnharmed();
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
     for (const socket of readers) socket.destroy();
   });
@@ -79,7 +88,7 @@ describe('others are unharmed by', () => {
       socket.write(request.slice(0, 1 + ((n * 7) % request.length)));
       setTimeout(() => socket.destroy(), n % 20);
     }
-    expect(await slowestExec()).toBeLessThan(500);
+    await expectUnharmed();
     await until(() => daemon.substrate.find(id)?.execs.running === 0);
   });
 });
@@ -135,7 +144,7 @@ describe('memory is bounded', () => {
     await until(() => refused.got.closed);
     expect(refused.got.text).toMatch(/^HTTP\/1\.1 429 /);
     expect(bodyOf(refused.got.text.slice(refused.got.text.indexOf('\r\n\r\n'))).error.code).toBe('capacity');
-    expect(await slowestExec()).toBeLessThan(500);
+    await expectUnharmed();
     const body = { label: 'x', volume_mounts: {}, padding: 'x'.repeat(MIB) };
     expect((await daemon.call('POST', '/v1/sandboxes', { key, body })).status).toBe(201);
     expect(held.some(({ got }) => got.text !== '')).toBe(false);
