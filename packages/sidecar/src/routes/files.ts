@@ -47,22 +47,8 @@ export const referenceFileRoutes: SidecarRoutes = (app, context) => {
   app.post(
     '/view',
     { schema: { summary: 'Show a text file or the names of a directory', body: viewBody } },
-    async (request: View, reply: FastifyReply) => {
-      const path = rootedPath(request.body.path);
-      const range = rangeOf(request.body.view_range ?? null);
-      const { present, redaction } = filesOf(request);
-      const signal = clientSignal(reply.raw, context.closing);
-      try {
-        const { content, truncated, lines, etag } = await viewFile(present, redaction, { path, range }, signal);
-        reply.header('etag', etag);
-        const shown = truncated ? content + TRUNCATED : content;
-        return { content: shown, lines, is_directory: false, entries: null, truncated, sha256: etag.slice(1, -1) };
-      } catch (error) {
-        if (!(error instanceof BoxkiteError) || error.code !== 'is_directory') throw error;
-      }
-      const head = { content: '', lines: 0, is_directory: true };
-      return sendList({ request, reply, name: 'entries', head }, names(present.list(path, signal)));
-    },
+    async (request: View, reply: FastifyReply) =>
+      view(request, reply, filesOf(request), clientSignal(reply.raw, context.closing)),
   );
 
   app.post(
@@ -86,6 +72,27 @@ export const referenceFileRoutes: SidecarRoutes = (app, context) => {
     },
   );
 };
+
+/** A text file as it is, or the names of a directory. */
+async function view(
+  request: View,
+  reply: FastifyReply,
+  { present, redaction }: SessionFiles,
+  signal: AbortSignal,
+): Promise<object> {
+  const path = rootedPath(request.body.path);
+  const range = rangeOf(request.body.view_range ?? null);
+  try {
+    const { content, truncated, lines, etag } = await viewFile(present, redaction, { path, range }, signal);
+    reply.header('etag', etag);
+    const shown = truncated ? content + TRUNCATED : content;
+    return { content: shown, lines, is_directory: false, entries: null, truncated, sha256: etag.slice(1, -1) };
+  } catch (error) {
+    if (!(error instanceof BoxkiteError) || error.code !== 'is_directory') throw error;
+  }
+  const head = { content: '', lines: 0, is_directory: true };
+  return sendList({ request, reply, name: 'entries', head }, names(present.list(path, signal)));
+}
 
 /** Presenting. */
 export const presentRoutes: SidecarRoutes = (app, context) => {
