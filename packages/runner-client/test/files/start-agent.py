@@ -120,7 +120,8 @@ def main():
     agent = os.open(sys.argv[1], os.O_RDONLY)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(sys.argv[2])
-    listener.listen(64)
+    # As the runner: whoever connects may be faster than who accepts.
+    listener.listen(4096)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     null = os.open("/dev/null", os.O_RDWR)
     isolate(json.loads(sys.argv[3]))
