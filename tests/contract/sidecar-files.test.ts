@@ -654,6 +654,17 @@ describe(`POST /watch, ${lane}`, () => {
     ]);
   });
 
+  it('tells the last changes of one that is removed', async () => {
+    await shell('mkdir watched/gone && touch watched/gone/file');
+    const going = send('/watch', { path: 'watched/gone', timeout_seconds: 20 });
+    await sleep(500);
+    await shell('rm -r watched/gone');
+    expect(await going).toMatchObject({
+      status: 200,
+      json: { changes: [{ path: 'file', event: 'deleted' }], timed_out: false },
+    });
+  });
+
   it('ends after its time, within its bounds', async () => {
     const began = performance.now();
     const { json } = await send('/watch', { path: 'watched', timeout_seconds: -1 });

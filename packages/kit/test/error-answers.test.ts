@@ -15,6 +15,12 @@ describe('an answer is logged', () => {
     expect(reported(new Error('unknown'))).toBe(1);
   });
 
+  test('never where a client has left', () => {
+    const left = Object.assign(new Error('aborted'), { code: 'ECONNRESET' });
+    expect([reported(left), errorAnswer(left, vi.fn()).body.error.code]).toEqual([0, 'aborted']);
+    expect(reported(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }))).toBe(1);
+  });
+
   // Anybody who reaches the port would else write kilobytes of log by each request.
   test.each<ErrorCode>(['not_configured', 'unauthorized', 'not_found', 'isolation_unavailable'])(
     'never where it is %s',

@@ -54,6 +54,9 @@ export function errorAnswer(error: unknown, report: (error: unknown) => void): E
 
 /** What can be said about a request that could not be read; `null` for other failures. */
 export function readingFailure(error: unknown): BoxkiteError | null {
+  // Node's words for a connection that ended before the body did; of other connections it says something else.
+  if (error instanceof Error && error.message === 'aborted' && 'code' in error && error.code === 'ECONNRESET')
+    return new BoxkiteError('aborted', 'the request was cut off', { cause: error });
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
   const known = READING[code] ?? (code.startsWith('HPE_') ? MALFORMED : undefined);
   if (known === undefined) return null;

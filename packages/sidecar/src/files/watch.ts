@@ -51,7 +51,8 @@ export async function watchOnce(
       if (changes.length === MOST_CHANGES) break;
     }
   } catch (error) {
-    if (!over.signal.aborted || signal.aborted) throw explained(error, path);
+    // A directory that is gone by now has told of its last changes.
+    if (signal.aborted || (changes.length === 0 && !over.signal.aborted)) throw explained(error, path);
   } finally {
     clearTimeout(timer);
   }
