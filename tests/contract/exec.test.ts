@@ -220,6 +220,12 @@ describe(`exec, ${lane}`, () => {
       expect((await ended.drain()).stdout).toContain('over');
     });
 
+    it('erases a character with all of its bytes', async () => {
+      const read = await startStaying(sandbox, ['/bin/sh', '-c', 'echo ready; head -n 1 | wc -c'], { tty });
+      await read.handle.write(Buffer.from('\u00e9\u007fx\n'));
+      expect((await read.drain()).stdout).toMatch(/\n2\r\n$/);
+    });
+
     it('has job control', async () => {
       const shell = await startStaying(
         sandbox,

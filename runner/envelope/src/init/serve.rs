@@ -250,6 +250,7 @@ fn streams(order: &Order, fds: Vec<OwnedFd>) -> Result<(Streams, Option<OwnedFd>
         if result < 0 {
             return Err(sys::errno()).at("terminal");
         }
+        erase_characters(master.as_fd()).at("terminal")?;
         let to = master.try_clone().at("terminal")?;
         sys::set_nonblocking(to.as_fd(), true).at("terminal")?;
         return Ok((Streams::Terminal { master }, Some(to), None));
@@ -272,6 +273,18 @@ fn streams(order: &Order, fds: Vec<OwnedFd>) -> Result<(Streams, Option<OwnedFd>
     let (output, error) = (next()?, next()?);
     let to = if order.stdin == stdin::ATTACH { Some(next()?) } else { None };
     Ok((Streams::Pipes(vec![input, output, error]), to, None))
+}
+
+/// Makes a terminal take UTF-8 for text, as its locale does: a key that erases takes a whole character.
+fn erase_characters(terminal: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut modes = std::mem::MaybeUninit::<libc::termios>::zeroed();
+    // SAFETY: both calls take a descriptor and a local value of the right type, which zeros are one of.
+    let result = unsafe {
+        let read = libc::tcgetattr(terminal.as_raw_fd(), modes.as_mut_ptr());
+        (*modes.as_mut_ptr()).c_iflag |= libc::IUTF8;
+        read | libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, modes.as_ptr())
+    };
+    if result < 0 { Err(sys::errno()) } else { Ok(()) }
 }
 
 /// Forks the command and waits until it is executed. The answer is its pid and encoded `Status`.
