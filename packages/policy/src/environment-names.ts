@@ -1,3 +1,5 @@
+import { isPlainLocale } from './commands/judgement.ts';
+
 /** Names by which a shell, a loader or an interpreter is told to run something before the program that was asked for. */
 const REFUSED: ReadonlySet<string> = new Set([
   'PATH',
@@ -31,7 +33,7 @@ export function refusedEnvironmentName(name: string): string | null {
  * whoever sets them decides what runs beside the list.
  */
 const STEERING = [
-  /^(?:SHELL|VISUAL|BROWSER|PWD|OLDPWD|PS[0-4]|TERMINFO|TERMCAP|CC|CXX|LOCALE_ARCHIVE|ZIP|UNZIP|EXINIT|VIMINIT|ZDOTDIR)$/,
+  /^(?:SHELL|VISUAL|BROWSER|PWD|OLDPWD|PS[0-4]|TERMINFO|TERMCAP|CC|CXX|LOCALE_ARCHIVE|TAPE|ZIP|UNZIP|EXINIT|VIMINIT|ZDOTDIR)$/,
   /^(?:KUBECONFIG|AWS_(?:CONFIG|SHARED_CREDENTIALS)_FILE|GO(?:ENV|ROOT|TOOLCHAIN|TOOLDIR)|TEXMFCNF)$/,
   /(?:PATH|EDITOR|PAGER|SHELL|OPTS?|OPTIONS|ARGS|FLAGS|COMMAND|CMD|ASKPASS|_RSH|_SSH|LIB|PRELOAD|WRAPPER|HOOKS?|HOME)$/,
   // Names of configuration files: WGETRC, INPUTRC, PSQLRC. Not DATA_SRC.
@@ -43,9 +45,15 @@ const STEERING = [
 /** Of Python those that change how it prints. */
 const PYTHON = /^PYTHON(?!UNBUFFERED$|DONTWRITEBYTECODE$|IOENCODING$|UTF8$|HASHSEED$)/;
 
+/** By these a shell reads text. */
+const LOCALES: ReadonlySet<string> = new Set(['LC_ALL', 'LC_CTYPE', 'LANG']);
+
 /** Why a request may not set a variable for a command that a list decides about; `null` where it may. */
-export function refusedBesideAllowlist(name: string): string | null {
+export function refusedBesideAllowlist(name: string, value: string): string | null {
   const folded = name.toUpperCase();
+  if (LOCALES.has(name) && !isPlainLocale(value)) {
+    return 'may be C, POSIX or a locale of UTF-8 beside a list of commands: others change how a shell reads text';
+  }
   const steers = STEERING.some((pattern) => pattern.test(folded)) || PYTHON.test(folded);
   return steers ? 'may not be set beside a list of commands: it decides what a listed program runs' : null;
 }

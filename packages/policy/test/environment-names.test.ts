@@ -20,7 +20,16 @@ describe('refusedBesideAllowlist', () => {
   it.each([
     ...['PAGER', 'git_pager', 'GIT_SSH_COMMAND', 'EDITOR', 'VISUAL', 'LESSOPEN', 'MANPAGER', 'PS4', 'HOME', 'CDPATH'],
     ...['PYTHONPATH', 'PYTHONINSPECT', 'PERL5LIB', 'RUBYOPT', 'NODE_OPTIONS', 'JAVA_TOOL_OPTIONS', 'RSYNC_RSH'],
-    ...['TAR_OPTIONS', 'MAKEFLAGS', 'npm_config_script_shell', 'SSH_ASKPASS', 'LD_BIND_NOW', 'XDG_CONFIG_HOME', 'CC'],
+    ...[
+      'TAPE',
+      'TAR_OPTIONS',
+      'MAKEFLAGS',
+      'npm_config_script_shell',
+      'SSH_ASKPASS',
+      'LD_BIND_NOW',
+      'XDG_CONFIG_HOME',
+      'CC',
+    ],
     ...['EDITOR', 'MFLAGS', 'GNUMAKEFLAGS', 'CXX', 'LOCALE_ARCHIVE', 'AWKPATH', 'GCONV_PATH', 'GETCONF_DIR'],
     ...[
       'OPENSSL_CONF',
@@ -35,7 +44,7 @@ describe('refusedBesideAllowlist', () => {
     ],
     ...['KUBECONFIG', 'AWS_CONFIG_FILE', 'GOENV', 'GOFLAGS', 'TCLLIBPATH', 'JULIA_DEPOT_PATH', 'ERL_ZFLAGS'],
   ])('%s', (name) => {
-    expect(refusedBesideAllowlist(name)).toContain('decides what a listed program runs');
+    expect(refusedBesideAllowlist(name, 'x')).toContain('decides what a listed program runs');
   });
 
   it.each([
@@ -43,6 +52,15 @@ describe('refusedBesideAllowlist', () => {
     ...['PYTHONUNBUFFERED', 'AWS_SECRET_ACCESS_KEY', 'OPENAI_API_KEY', 'STRIPE_KEY', 'TMPDIR', 'USER'],
     ...['GOOGLE_API_KEY', 'AWS_REGION', 'DATA_SRC', 'APP_CONFIG', 'KUBE_NAMESPACE'],
   ])('not %s', (name) => {
-    expect(refusedBesideAllowlist(name)).toBeNull();
+    expect(refusedBesideAllowlist(name, 'C.UTF-8')).toBeNull();
   });
+
+  it.each(['zh_TW', 'zh_CN.GBK', 'ja_JP.SJIS', 'zh_HK.big5hkscs'])(
+    'a locale in which shells read otherwise: %s',
+    (value) => {
+      for (const name of ['LANG', 'LC_ALL', 'LC_CTYPE']) {
+        expect(refusedBesideAllowlist(name, value)).toContain('how a shell reads text');
+      }
+    },
+  );
 });

@@ -15,6 +15,22 @@ export interface Invocation {
 /** The only variables that a command may be started with: they change how output looks, not what runs. */
 export const HARMLESS_VARIABLES: ReadonlySet<string> = new Set(['LC_ALL', 'LANG', 'TZ', 'NO_COLOR']);
 
+const LOCALES: ReadonlySet<string> = new Set(['LC_ALL', 'LANG']);
+/** In Big5, GBK or Shift JIS a quote or a backslash can be half of a character, and bash reads what follows by that. */
+const PLAIN_LOCALE = /^(?:|C|POSIX|(?!zh)[a-z]{2,3}(?:_[A-Z]{2})?|[A-Za-z]{1,3}(?:_[A-Z]{2})?\.utf-?8(?:@[a-z]+)?)$/i;
+
+/** Whether a shell reads text in this locale as in any other one. */
+export function isPlainLocale(name: string): boolean {
+  return PLAIN_LOCALE.test(name);
+}
+
+/** Why a variable may not be set to this value; `null` where it may. A name alone, without a value, sets nothing. */
+export function harmfulValue(name: string, value: string | undefined): string | null {
+  if (!HARMLESS_VARIABLES.has(name)) return `only ${[...HARMLESS_VARIABLES].join(', ')} may be set`;
+  if (!LOCALES.has(name) || (value !== undefined && isPlainLocale(value))) return null;
+  return 'the locale must be written out, and be C, POSIX or one of UTF-8: others change how a shell reads text';
+}
+
 const VARIABLE = /^[a-z_][a-z0-9_]*$/;
 
 /** Whether a text may set this variable for itself: no program looks at a name in lower case but at those of proxies. */

@@ -1,6 +1,6 @@
 import type { Assignment, Command } from 'unbash';
 import type { Cursor } from './cursor.ts';
-import { HARMLESS_VARIABLES, isOwnVariable, type Judgement } from './judgement.ts';
+import { HARMLESS_VARIABLES, harmfulValue, isOwnVariable, type Judgement } from './judgement.ts';
 import { judgeRedirection } from './redirections.ts';
 import { quote, Refusal } from './refusal.ts';
 import type { ShellWord } from './shell-word.ts';
@@ -64,7 +64,11 @@ function judgeAssignments(
   judgement: Judgement,
 ): void {
   for (const [index, { name, value, at }] of assignments.entries()) {
-    if (HARMLESS_VARIABLES.has(name)) continue;
+    if (HARMLESS_VARIABLES.has(name)) {
+      const harm = harmfulValue(name, value.known ? value.text : undefined);
+      if (harm !== null) throw new Refusal(`${quote(name)} may not be set so: ${harm}`, at);
+      continue;
+    }
     if (program === undefined && isOwnVariable(name)) {
       judgement.setVariable(name, value);
       continue;

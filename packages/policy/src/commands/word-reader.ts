@@ -186,9 +186,9 @@ class WordReader {
       this.#globs = true;
     } else if (unit === 0x5b) {
       this.#bracketLead ??= this.#text;
-    } else if (unit === 0x7e && this.#contentEnd === this.#from) this.#unknown();
+    } else if (unit === 0x7e && this.#takesTilde()) this.#unknown();
     else if (unit === 0x7b) this.#brace = Math.max(this.#brace, BRACE_OPEN);
-    else if (unit === 0x2c || (unit === 0x2e && this.#source.charCodeAt(this.#at + 1) === 0x2e)) {
+    else if (unit === 0x2c || (unit === 0x2e && this.#isBehind('.'))) {
       if (this.#brace === BRACE_OPEN) this.#brace = BRACE_LISTED;
     } else if (unit === 0x7d && this.#brace === BRACE_LISTED) {
       this.#known = false;
@@ -196,6 +196,16 @@ class WordReader {
       this.#single = false;
     }
     if (this.#globs) this.#lead = (this.#lead ?? '').slice(0, this.#bracketLead?.length);
+  }
+
+  /** Whether the last character that was read is one of these: a line continuation between the two does not count. */
+  #isBehind(characters: string): boolean {
+    return this.#contentEnd > this.#from && characters.includes(this.#source.charAt(this.#contentEnd - 1));
+  }
+
+  /** Whether a `~` may become a directory: bash also replaces it in arguments of the form `name=~` and `name=a:~`. */
+  #takesTilde(): boolean {
+    return this.#contentEnd === this.#from || (this.#isBehind('=:') && !this.#text.startsWith('-'));
   }
 }
 

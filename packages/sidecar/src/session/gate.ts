@@ -164,8 +164,8 @@ function admitArguments(list: CommandAllowlist, argv: readonly string[]): void {
 /** Variables beside the list would decide what a listed program starts. */
 function refuseVariables({ env, secret_env }: GateRequest): void {
   for (const [field, variables] of Object.entries({ env, secret_env })) {
-    for (const name in variables) {
-      const problem = refusedBesideAllowlist(name);
+    for (const [name, value] of Object.entries(variables ?? {})) {
+      const problem = refusedBesideAllowlist(name, value);
       if (problem === null) continue;
       throw new BoxkiteError('command_not_allowed', `${field}: ${name} ${problem}`, {
         hint: 'Leave the variable out, or pass its value by an argument or a file.',

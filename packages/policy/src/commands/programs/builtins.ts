@@ -1,4 +1,4 @@
-import { HARMLESS_VARIABLES, type Invocation, isOwnVariable } from '../judgement.ts';
+import { harmfulValue, type Invocation, isOwnVariable } from '../judgement.ts';
 import { keepsDirectory } from '../redirections.ts';
 import type { ShellWord } from '../shell-word.ts';
 import { refused, requireKnown, requireSafe } from './options.ts';
@@ -7,7 +7,10 @@ import type { ProgramCheck } from './program.ts';
 const BINARY = new Set('= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef =~'.split(' '));
 const INTEGERS = new Set('-eq -ne -lt -le -gt -ge'.split(' '));
 const CONNECTIVES = new Set(['-a', '-o', ')', ']']);
-const UNARY = /^-[a-zA-Z]$/;
+/** `-a` and `-o` also stand between two tests, so that what follows them may be an operator. */
+const UNARY = /^-[b-np-zA-Z]$/;
+/** A conversion of bash that stores a number in the variable that the next argument names, which may be PATH. */
+const STORES = /%[-#'+ 0-9.*hjlLtz]*n/;
 
 function noIndex(invocation: Invocation): void {
   const found = invocation.args.find(({ known, text }) => known && (text === '-v' || text === '-R'));
@@ -44,10 +47,17 @@ const doubleBracket: ProgramCheck = (invocation) => {
 };
 
 const printf: ProgramCheck = (invocation) => {
-  const [first] = invocation.args;
+  const { args } = invocation;
+  const [first] = args;
   if (first === undefined) return;
   requireSafe(first, invocation);
   if (first.text.startsWith('-v')) throw refused(first, invocation, 'it sets a variable');
+  const [format, ...values] = first.known && first.text === '--' ? args.slice(1) : args;
+  if (format === undefined) return;
+  if (!format.known && (values.length > 0 || !format.single)) {
+    throw refused(format, invocation, 'a format may set a variable by %n: write it out, and give values behind it');
+  }
+  if (STORES.test(format.text.replaceAll('%%', ''))) throw refused(format, invocation, '%n sets a variable');
 };
 
 const read: ProgramCheck = (invocation, { judgement }) => {
@@ -64,9 +74,11 @@ const read: ProgramCheck = (invocation, { judgement }) => {
 const exportVariable: ProgramCheck = (invocation) => {
   for (const word of invocation.args) {
     const name = word.lead.split('=')[0] ?? '';
-    const named = word.known || word.lead.includes('=');
-    if (named && word.single && HARMLESS_VARIABLES.has(name)) continue;
-    throw refused(word, invocation, `only ${[...HARMLESS_VARIABLES].join(', ')} may be set`);
+    const assigns = word.lead.includes('=');
+    const named = (word.known || assigns) && word.single;
+    const value = word.known ? word.text.slice(assigns ? name.length + 1 : word.text.length) : undefined;
+    const harm = harmfulValue(named ? name : '', value);
+    if (harm !== null) throw refused(word, invocation, harm);
   }
 };
 
@@ -122,6 +134,8 @@ export const BUILTINS: Readonly<Record<string, ProgramCheck>> = {
   wait,
   jobs,
   cd: changeDirectory,
+  // Another name of `cd` in dash and busybox.
+  chdir: loseDirectory,
   pushd: loseDirectory,
   popd: loseDirectory,
 };

@@ -32,7 +32,12 @@ const REFUSED_SHORT: Readonly<Record<string, readonly [refused: string, valued: 
   pull: ['uc', 'josXS'],
   'ls-remote': ['uc', 'o'],
   grep: ['O', 'efABCm'],
+  merge: ['', 'mFsXS'],
 };
+
+/** Subcommands that merge by `-s NAME`: git starts `git-merge-NAME`, which may be a file of the repository. */
+const WITH_STRATEGY = new Set(['merge', 'pull', 'rebase']);
+const STRATEGIES = new Set(['octopus', 'ort', 'ours', 'recursive', 'resolve', 'subtree']);
 
 /** `git`: a subcommand of git itself, and none of the options that start a program. */
 export const git: ProgramCheck = (invocation) => {
@@ -74,26 +79,53 @@ function judgeWords(invocation: Invocation, subcommand: string, words: readonly 
       index += 1;
       const message = words[index];
       if (message !== undefined) requireSingle(message, invocation);
-    } else judgeOption(invocation, subcommand, word);
+    } else judgeOption(invocation, subcommand, word, words[index + 1]);
   }
 }
 
-function judgeOption(invocation: Invocation, subcommand: string, word: ShellWord): void {
+const REASON = 'this option can run a program or write outside the repository';
+
+function judgeOption(invocation: Invocation, subcommand: string, word: ShellWord, next: ShellWord | undefined): void {
   const { text } = word;
-  const reason = 'this option can run a program or write outside the repository';
-  if (text.startsWith('--')) {
-    const name = text.slice(2).split('=')[0] ?? '';
-    const hidden = REFUSED_LONG.some((beginning) => name.startsWith(beginning));
-    // git takes the beginning of an option for it where no other one begins so.
-    if (hidden || FULL_NAMES.some((full) => full.startsWith(name))) throw refused(word, invocation, reason);
-    return;
-  }
-  const [letters, valued] = REFUSED_SHORT[subcommand] ?? ['', ''];
   if (!text.startsWith('-')) return;
-  for (const letter of text.slice(1)) {
-    if (letters.includes(letter)) throw refused(word, invocation, reason);
-    if (valued.includes(letter)) return;
+  const strategy = text.startsWith('--')
+    ? judgeLong(invocation, word, next)
+    : judgeLetters(invocation, subcommand, word, next);
+  if (strategy === null || !WITH_STRATEGY.has(subcommand) || STRATEGIES.has(strategy)) return;
+  throw refused(
+    word,
+    invocation,
+    `git starts a program for its strategy: only ${[...STRATEGIES].join(', ')} are known`,
+  );
+}
+
+/** Judges a long option; the name of a strategy if it may be one, `''` for what is not known. */
+function judgeLong(invocation: Invocation, word: ShellWord, next: ShellWord | undefined): string | null {
+  const [name = '', ...value] = word.text.slice(2).split('=');
+  const hidden = REFUSED_LONG.some((beginning) => name.startsWith(beginning));
+  // git takes the beginning of an option for it where no other one begins so.
+  if (hidden || FULL_NAMES.some((full) => full.startsWith(name))) throw refused(word, invocation, REASON);
+  if (!name.startsWith('str') || !'strategy'.startsWith(name)) return null;
+  return value.length > 0 ? value.join('=') : known(next);
+}
+
+/** The same for letters behind one dash. */
+function judgeLetters(
+  invocation: Invocation,
+  subcommand: string,
+  word: ShellWord,
+  next: ShellWord | undefined,
+): string | null {
+  const [letters, valued] = REFUSED_SHORT[subcommand] ?? ['', ''];
+  for (const [index, letter] of [...word.text].entries()) {
+    if (letters.includes(letter)) throw refused(word, invocation, REASON);
+    if (valued.includes(letter)) return letter === 's' ? word.text.slice(index + 1) || known(next) : null;
   }
+  return null;
+}
+
+function known(word: ShellWord | undefined): string {
+  return word?.known === true ? word.text : '';
 }
 
 /** An address such as `ext::command` runs the command. */

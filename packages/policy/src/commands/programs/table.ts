@@ -17,7 +17,7 @@ export const NEVER: ReadonlySet<string> = new Set(
   [
     'alias enable hash trap source . builtin unset let declare typeset local mapfile readarray shopt getopts',
     'bind compgen complete fc',
-    'chroot unshare nsenter setpriv setarch linux32 linux64 prlimit chrt choom sg parallel su runuser pkexec script strace ltrace gdb',
+    'chroot unshare nsenter setpriv setarch linux32 linux64 i386 x86_64 uname26 prlimit chrt choom sg parallel su runuser pkexec script strace ltrace gdb',
     'vi vim view ex nvim ed emacs nano systemd-run start-stop-daemon run-parts tmux screen socat expect',
   ]
     .join(' ')

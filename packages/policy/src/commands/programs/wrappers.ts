@@ -1,4 +1,4 @@
-import { HARMLESS_VARIABLES, type Invocation } from '../judgement.ts';
+import { harmfulValue, type Invocation } from '../judgement.ts';
 import { quote, Refusal } from '../refusal.ts';
 import type { ShellWord } from '../shell-word.ts';
 import { type OptionTable, refused, requireKnown, skipOptions } from './options.ts';
@@ -55,9 +55,8 @@ const env: ProgramCheck = (invocation, checks) => {
     requireKnown(word, invocation);
     if (!word.text.includes('=')) return checks.inner(words, invocation);
     const name = ASSIGNMENT.exec(word.text)?.[1];
-    if (name === undefined || !HARMLESS_VARIABLES.has(name)) {
-      throw refused(word, invocation, `only ${[...HARMLESS_VARIABLES].join(', ')} may be set`);
-    }
+    const harm = harmfulValue(name ?? '', word.text.slice(word.text.indexOf('=') + 1));
+    if (harm !== null) throw refused(word, invocation, harm);
     words = words.slice(1);
   }
 };
