@@ -265,7 +265,7 @@ describe(`the sidecar's routes, ${lane}`, () => {
     const before = await held(sidecar);
     await run((REQUESTS * 3) / 4);
     const message = `seed ${seed}`;
-    expect(sidecar.nodePid(), message).toBe(node);
+    expect(sidecar.nodePid(), `${message}\n${sidecar.log.join('').slice(-5000)}`).toBe(node);
     const after = await held(sidecar);
     expect(after.processes, message).toBeLessThanOrEqual(before.processes + SLACK);
     for (const [name, count] of Object.entries(after.descriptors)) {
