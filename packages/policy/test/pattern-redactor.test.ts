@@ -16,6 +16,10 @@ const part = fc.oneof(
     ...[
       'password=',
       'token: "',
+      'secret%3D',
+      'token\\u003d',
+      'password = """',
+      '\\u001b[31m',
       'api_key => ',
       '--password ',
       'https://bob:',

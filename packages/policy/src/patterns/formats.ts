@@ -46,10 +46,12 @@ const FORMATS: readonly Format[] = [
 ];
 
 /**
- * A token is no part of a longer word on its left. An escape that is written out (`\n`, `%3D`) and the end of a colour on
- * a terminal are none, although they end in a letter.
+ * A token is no part of a longer word on its left. An escape that is written out (`\n`, `\x00`, `\u003d`, `%3D`) and the end
+ * of a colour on a terminal, itself or written out, are none, although they end in a letter.
  */
-const BEGINS = '(?:(?<![A-Za-z0-9])|(?<=\\\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\x1b\\[[0-9;]{0,16}m))';
+const ESCAPE = '\\\\(?:[nrt]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}';
+const COLOUR = '(?:\\x1b|\\\\(?:u001[bB]|x1[bB]|033|e))\\[[0-9;]{0,16}m';
+const BEGINS = `(?:(?<![A-Za-z0-9])|(?<=${ESCAPE}|${COLOUR}))`;
 
 const WORD_BEGINS = new RegExp(BEGINS, 'y');
 const TOKEN = new RegExp(`${BEGINS}(?:${FORMATS.map(({ prefix, rest }) => `(${prefix}${rest})`).join('|')})`, 'y');

@@ -7,7 +7,7 @@ const QUALIFIERS =
 /** A name that ends in one of these, with its closing quote, and what leads to the value. */
 const ASSIGNMENT = new RegExp(
   `(?:password|passwd|passphrase|pwd|secret|token|credentials?|(?:${QUALIFIERS})[ _.-]?key)` +
-    `(\\\\{0,3}["'\`]?\\]?[ \\t]{0,8}(?:=>|:=|:[ \\t]?[A-Za-z]{1,20}[ \\t]?=(?![=>])|[:=](?![=:]))[ \\t]{0,8})`,
+    `(\\\\{0,3}["'\`]?\\]?[ \\t]{0,8}(?:=>|:=|:[ \\t]?[A-Za-z]{1,20}[ \\t]?=(?![=>])|[:=](?![=:])|%3D|\\\\u003d)[ \\t]{0,8})`,
   'gi',
 );
 const OPTION = new RegExp(
@@ -195,7 +195,8 @@ function addAssigned(line: string, at: number, spaced: boolean, findings: LineFi
   while (line.charAt(quoteAt) === '\\' && quoteAt < at + 3) quoteAt += 1;
   const mark = line.charAt(quoteAt);
   const quoted = mark === '"' || mark === "'" || mark === '`';
-  const start = quoted ? quoteAt + 1 : at;
+  const width = quoted && line.startsWith(mark.repeat(3), quoteAt) ? 3 : 1;
+  const start = quoted ? quoteAt + width : at;
   const closed = quoted ? quotedValue(line, start, line.slice(at, start)) : undefined;
   const value = closed ?? valueAt(UNQUOTED, line, start);
   const end = start + value.length;

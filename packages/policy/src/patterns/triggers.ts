@@ -62,7 +62,7 @@ const DIGITS_OF_SK = 8;
 const BY_PAIR: (readonly Trigger[] | undefined)[] = Array.from({ length: 1 << 16 });
 const FILTER = new PairFilter();
 /** Letters behind which a label ends: nothing else can stand between it and its value. */
-const ENDS = bytesOf('\\"\'`] \t=:>-');
+const ENDS = bytesOf('\\"\'`] \t=:>-%');
 /** What may stand before `key`: another word says which key it is, with at most a blank or a mark between. */
 const BEFORE_KEY = bytesOf('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-');
 const LETTERS = bytesOf('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ');
