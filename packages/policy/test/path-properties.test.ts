@@ -48,3 +48,9 @@ it('a name that ends in a blank is refused, since it would mean another one the 
   expect(resolveSandboxPath('a /', 'read')).toMatchObject({ error: 'invalid' });
   expect(resolveSandboxPath('a /b', 'read')).toEqual({ ok: '/workspace/a /b' });
 });
+
+it('a path that is too long once it is written out is refused, since it would be the second time', () => {
+  const name = 'x/'.repeat(2047);
+  expect(resolveSandboxPath(name, 'read')).toMatchObject({ error: 'invalid' });
+  expect(resolveSandboxPath(`/tmp/${'x/'.repeat(2045)}`, 'read')).toMatchObject({ ok: expect.any(String) });
+});

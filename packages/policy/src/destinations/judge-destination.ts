@@ -88,7 +88,9 @@ export function judgeDestination(request: DestinationRequest): DestinationVerdic
     return deny('the host is no plain name, no address of four decimal numbers and no IPv6 address in brackets');
   }
   if (parsed.kind === 'name' && isLocalName(parsed.text)) return deny('the name is kept for local use');
-  const allow = request.allow instanceof DestinationAllowlist ? request.allow : new DestinationAllowlist(request.allow);
+  const { allow: given } = request;
+  if (!(given instanceof DestinationAllowlist) && !Array.isArray(given)) return deny('the list is no list of entries');
+  const allow = given instanceof DestinationAllowlist ? given : new DestinationAllowlist(given);
   if (!allow.matches(parsed.text, port)) {
     return deny(
       `${parsed.text} at port ${port} is not on the list (an entry without a port means 443): ${allow.summary()}`,

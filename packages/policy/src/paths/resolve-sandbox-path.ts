@@ -44,6 +44,10 @@ export function resolveSandboxPath(path: string, op: PathOperation): PathVerdict
   const resolved = resolveDots(absolute(text));
   // Given as a path again, it would lose the blank and mean another file.
   if (resolved.endsWith(' ')) return refuse('invalid', 'the last name of the path ends in a blank: rename the file');
+  // A folder in front of it makes it longer, and no call of the system takes it then.
+  if (resolved.length * 3 > LONGEST_PATH && utf8Length(resolved) > LONGEST_PATH) {
+    return refuse('invalid', `the path in full is longer than ${LONGEST_PATH} bytes`);
+  }
   if (!ROOTS.some((root) => isAtOrBelow(resolved, root))) {
     return refuse('outside', `the path lies outside the sandbox’s folders: use one below ${ROOTS.join(', ')}`);
   }
