@@ -345,6 +345,9 @@ describe(`POST /view, ${lane}`, () => {
     expect((await bytesOf('config')).toString()).toBe(text.replace('me', 'you'));
     const found = await send('/grep', { pattern: 'key=', path: 'config' });
     expect(found.json.matches[0]?.text).toBe(`key=${mask}`);
+    // What is wrong with a pattern is said with the pattern in it.
+    const wrong = await send('/grep', { pattern: `(${SECRET}`, path: 'config' });
+    expect(JSON.stringify(wrong.json)).not.toContain(SECRET);
     // A search shows single lines of what has several.
     const lines = ['a-first-line-of-a-key', 'the-second-line-of-it'];
     await session.execs.run({ argv: ['true'], secret_env: { LINES: lines.join('\n') } });

@@ -90,7 +90,7 @@ export async function grep(
       return shown(`the search took longer than ${limits.timeoutSeconds} seconds and was stopped`, true);
     }
     if (!(error instanceof BoxkiteError)) throw error;
-    if (error.code === 'invalid_request') return shown(reasonOf(error), false);
+    if (error.code === 'invalid_request') return shown(redaction.output(reasonOf(error)), false);
     if (NOTHING.has(error.code)) return shown(null, false);
     throw error;
   }
