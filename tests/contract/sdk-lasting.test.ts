@@ -253,10 +253,16 @@ describe.each(['private', 'daemon'] as const)(`files of the SDK, ${lane}, %s`, (
     expect((await sandbox.exec('up/here/sub/link; find up | sort | wc -l')).stdout).toBe('ran\n7\n');
     const target = join(top, 'target');
     const report = await sandbox.files.downloadDirectory('up/here', target);
-    expect(report).toEqual({ files: 2, directories: 2, links: 1, bytes: 1_000_019, skipped: [] });
+    expect(report).toEqual({ files: 2, directories: 2, links: 1, bytes: 1_000_019, skipped: [], omitted: 0, cut: 0 });
     expect(readFileSync(join(target, 'sub/ä ☃'), 'utf8').length).toBe(1_000_000);
     expect(statSync(join(target, 'run.sh')).mode & 0o777).toBe(0o755);
     expect(existsSync(join(target, 'sub/empty'))).toBe(true);
+  });
+
+  it('says what of a directory has not come', async () => {
+    await sandbox.exec('mkdir -p part; cd part; echo x > file; mkfifo pipe; touch shut; chmod 0 shut');
+    const report = await sandbox.files.downloadDirectory('part', join(top, 'part'));
+    expect(report).toMatchObject({ files: 1, omitted: 2, cut: 0 });
   });
 
   it('refuses what leads out, and leaves nothing', async () => {

@@ -191,7 +191,11 @@ test('a directory comes out whole, without links that lead out of it', async () 
   expect(readlinkSync(local('fresh/inner'))).toBe('sub/deep');
   expect(existsSync(local('fresh/outer'))).toBe(false);
   mkdirSync(local('there'));
-  await cp('box:results', local('there'));
+  files.lacks = { omitted: 2, cut: 1 };
+  expect((await cp('box:results', local('there'))).err.split('\n').slice(1, 3)).toEqual([
+    `boxkite: 2 of ${local('there/results')} are left out: they can't be read, or are devices, sockets or pipes`,
+    `boxkite: 1 of ${local('there/results')} became shorter while they were read: the rest of each is zeros`,
+  ]);
   expect(readdirSync(local('there'))).toEqual(['results']);
   await cp('box:results/.', local('there'));
   expect(readdirSync(local('there')).sort()).toEqual(['inner', 'results', 'sub']);

@@ -58,6 +58,7 @@ export type {
   NewApiKey,
   OutputRange,
   OutputStream,
+  PackEnd,
   SandboxCeilings,
   SandboxesPort,
   SandboxPort,

@@ -206,8 +206,16 @@ export interface FilesPort {
   move(from: string, to: string, signal?: AbortSignal): Promise<void>;
   /** Unpacks a tar stream into a directory; a refused one leaves nothing. */
   unpack(path: string, tar: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void>;
-  /** A tar stream of a tree. */
-  pack(path: string, signal?: AbortSignal): AsyncIterable<Uint8Array>;
+  /** A tar stream of a tree. `onEnd` is told at its end what it lacks, where the way to the sandbox tells that. */
+  pack(path: string, signal?: AbortSignal, onEnd?: (end: PackEnd) => void): AsyncIterable<Uint8Array>;
+}
+
+/** What the archive of a tree lacks. */
+export interface PackEnd {
+  /** Files and directories that can't be read, and pipes, sockets and devices: they are left out. */
+  readonly omitted: number;
+  /** Files that became shorter while they were read: the rest of each is zeros. */
+  readonly cut: number;
 }
 
 /** One sandbox, as its user holds it. */

@@ -78,3 +78,8 @@ export const createdFile = z.object({ path: z.string(), size: natural, created: 
 export type FileInfoJson = z.output<typeof fileInfo>;
 /** See `fileList`. */
 export type FileList = z.output<typeof fileList>;
+
+/** Trailer of an archive: `packEnd` as JSON. */
+export const packEndTrailer = 'boxkite-archive-end';
+/** What an archive lacks; see `PackEnd` of the port. */
+export const packEnd = z.object({ omitted: z.int().min(0), cut: z.int().min(0) });

@@ -39,6 +39,13 @@ export interface DownloadReport {
   readonly bytes: number;
   /** Paths of links that were left out. */
   readonly skipped: readonly string[];
+  /**
+   * Files and directories that the sandbox's user can't read, and its pipes, sockets and devices: they have not come.
+   * `null` where the connection can't tell: in a browser, or behind a proxy that drops trailers.
+   */
+  readonly omitted: number | null;
+  /** Files that became shorter while they were read: the rest of each is zeros. `null` as above. */
+  readonly cut: number | null;
 }
 
 /** What moves directories on one platform. */

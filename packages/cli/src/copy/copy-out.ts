@@ -4,7 +4,7 @@ import { constants } from 'node:fs';
 import { access, lstat, open, rename, stat, unlink } from 'node:fs/promises';
 import { basename, dirname, join, posix } from 'node:path';
 import type { Writable } from 'node:stream';
-import type { FileInfo, SandboxPort, ServerPort } from '@boxkite/protocol';
+import type { FileInfo, FilesPort, SandboxPort, ServerPort } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 import { unwritable } from './local-errors.ts';
 import { lookAt, meansContents, refusal } from './place.ts';
@@ -168,11 +168,17 @@ async function downloadTree(real: string, path: string, copy: CopyOut): Promise<
   progress.files += report.files;
   for (const link of report.skipped)
     progress.omitted.push(`${link} is left out: it is a link that leads out of the copy`);
+  if (report.omitted !== null && report.omitted > 0)
+    progress.omitted.push(
+      `${report.omitted} of ${path} are left out: they can't be read, or are devices, sockets or pipes`,
+    );
+  if (report.cut !== null && report.cut > 0)
+    progress.omitted.push(`${report.cut} of ${path} became shorter while they were read: the rest of each is zeros`);
 }
 
 /** A provider of this one sandbox that counts what comes. */
 function counted({ server, sandbox, progress }: CopyOut): ServerPort {
-  const pack = (path: string, signal?: AbortSignal) => progress.count(sandbox.files.pack(path, signal));
+  const pack: FilesPort['pack'] = (path, signal, onEnd) => progress.count(sandbox.files.pack(path, signal, onEnd));
   const counting = replacing(sandbox, { files: replacing(sandbox.files, { pack }) });
   return replacing(server, { sandboxes: replacing(server.sandboxes, { connect: async () => counting }) });
 }

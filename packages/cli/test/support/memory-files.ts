@@ -1,7 +1,7 @@
 /** `FilesPort` over a tree in memory. It says what a test puts in, however a real file agent would refuse it. */
 import { posix } from 'node:path';
 import { packTree } from '@boxkite/local';
-import type { FileInfo, FilesPort, WriteOptions } from '@boxkite/protocol';
+import type { FileInfo, FilesPort, PackEnd, WriteOptions } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 
 export type Node =
@@ -88,7 +88,10 @@ export class MemoryFiles implements FilesPort {
   /** A directory of this machine, which stands for any of the sandbox. */
   packed = '';
 
-  pack(): AsyncIterable<Uint8Array> {
-    return packTree(this.packed);
+  lacks: PackEnd = { omitted: 0, cut: 0 };
+
+  async *pack(_path: string, _signal?: AbortSignal, onEnd?: (end: PackEnd) => void): AsyncGenerator<Uint8Array> {
+    yield* packTree(this.packed);
+    onEnd?.(this.lacks);
   }
 }

@@ -148,10 +148,14 @@ async function pack(
 ): Promise<FastifyReply> {
   const { files } = await context.portOf(request);
   const signal = clientSignal(reply.raw, context.closing);
-  const data = files.pack(request.query.path, signal)[Symbol.asyncIterator]();
+  const data = files
+    .pack(request.query.path, signal, ({ omitted, cut }) => {
+      reply.raw.addTrailers({ [v1.packEndTrailer]: JSON.stringify({ omitted, cut }) });
+    })
+    [Symbol.asyncIterator]();
   const first = await data.next();
   reply.hijack();
-  reply.raw.writeHead(200, { 'content-type': TAR });
+  reply.raw.writeHead(200, { 'content-type': TAR, trailer: v1.packEndTrailer });
   await sendAll(reply.raw, data, first, null, request);
   return reply;
 }

@@ -1,7 +1,7 @@
 /** Files of one sandbox over a connection to its file agent that is opened at the first call and again when it has ended. */
 import { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
-import type { FileInfo, FilesPort, WriteOptions } from '@boxkite/protocol';
+import type { FileInfo, FilesPort, PackEnd, WriteOptions } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 import type { RunnerAccess } from '../access.ts';
 import type { FileStat } from '../files/index.ts';
@@ -110,9 +110,16 @@ export class RunnerFiles implements FilesPort {
     );
   }
 
-  async *pack(path: string, signal?: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
+  async *pack(
+    path: string,
+    signal?: AbortSignal,
+    onEnd?: (end: PackEnd) => void,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     const full = absolutePath(path);
-    yield* this.#iterate(full, signal, (client) => client.archiveOut(full, { signal }));
+    yield* this.#iterate(full, signal, async function* (client) {
+      const { skipped, changed } = yield* client.archiveOut(full, { signal });
+      onEnd?.({ omitted: skipped, cut: changed });
+    });
   }
 
   /** A call of the agent beyond the port, about an absolute path; errors as of the port. `once`: never sent a second time. */

@@ -86,11 +86,18 @@ export class HttpClient {
 
   /** The JSON of an answer by its schema. */
   json<T>(call: Call, schema: Schema<T>): Promise<T> {
-    return this.read(call, (value) => {
-      const checked = schema.safeParse(value);
-      if (checked.success) return checked.data;
-      throw this.unexpected('is not of the shape that it has to be', checked.error);
-    });
+    return this.read(call, (value) => this.#checked(value, schema));
+  }
+
+  /** A value of JSON beside a body. Errors: `unexpected_answer`. */
+  parsed<T>(text: string, schema: Schema<T>): T {
+    return this.#checked(this.#parsed(text), schema);
+  }
+
+  #checked<T>(value: unknown, schema: Schema<T>): T {
+    const checked = schema.safeParse(value);
+    if (checked.success) return checked.data;
+    throw this.unexpected('is not of the shape that it has to be', checked.error);
   }
 
   /** A call whose answer says nothing but that it is done. */
@@ -196,9 +203,9 @@ export class HttpClient {
     return this.unexpected(`${what} and is no answer of boxkite`);
   }
 
-  #parsed(bytes: Uint8Array): unknown {
+  #parsed(answer: Uint8Array | string): unknown {
     try {
-      return JSON.parse(new TextDecoder().decode(bytes));
+      return JSON.parse(typeof answer === 'string' ? answer : new TextDecoder().decode(answer));
     } catch (error) {
       throw this.unexpected('is no JSON', error);
     }

@@ -113,6 +113,10 @@ class FetchedResponse implements HttpResponse {
     return this.#response.headers.get(name);
   }
 
+  trailer(): null {
+    return null;
+  }
+
   get body(): AsyncIterable<Uint8Array> {
     return this.#read();
   }

@@ -1,5 +1,5 @@
 /** `FilesPort` over `/v1`. */
-import type { FileInfo, FilePrecondition, FilesPort, WriteOptions } from '@boxkite/protocol';
+import type { FileInfo, FilePrecondition, FilesPort, PackEnd, WriteOptions } from '@boxkite/protocol';
 import { BoxkiteWireError, expectedSha256, v1 } from '@boxkite/protocol';
 import { listedFile } from './answers.ts';
 import type { HttpClient, Repeat } from './client.ts';
@@ -103,10 +103,17 @@ export class HttpFiles implements FilesPort {
     return this.#client.done({ method: 'PUT', path: where, body: tar, type: TAR, repeat: 'once', signal });
   }
 
-  async *pack(path: string, signal?: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
+  async *pack(
+    path: string,
+    signal?: AbortSignal,
+    onEnd?: (end: PackEnd) => void,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     const call = { method: 'GET', path: this.#path('/archive', { path }), repeat: 'repeatable', signal } as const;
     try {
-      yield* (await this.#client.open(call)).body;
+      const answer = await this.#client.open(call);
+      yield* answer.body;
+      const end = answer.trailer(v1.packEndTrailer);
+      if (end !== null) onEnd?.(this.#client.parsed(end, v1.packEnd));
     } catch (error) {
       throw this.#client.explain(error, signal);
     }

@@ -17,6 +17,8 @@ export interface HttpRequest {
 export interface HttpResponse {
   readonly status: number;
   header(name: string): string | null;
+  /** A header that came behind the body, once that is read; `null` where the transport shows none. */
+  trailer(name: string): string | null;
   /** Bytes as they come. Leaving the loop ends the connection. Errors: `TransportError` with `cut`. */
   readonly body: AsyncIterable<Uint8Array>;
   /** The whole body. Errors: `TransportError` with `cut`; `ResponseTooLargeError` above `most` bytes. */

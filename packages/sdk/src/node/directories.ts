@@ -2,6 +2,7 @@
 import { mkdtempSync, realpathSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { PackEnd } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 import type { Directories } from '../directories.ts';
 import { checkTarget, finishDirectories, moveInto } from './place-tree.ts';
@@ -60,11 +61,15 @@ export const downloadDirectory: Directories['downloadDirectory'] = async (files,
   const staging = makeStaging(target);
   const stop = new AbortController();
   try {
-    const tar = files.pack(remote, signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]));
+    const lacking: { end?: PackEnd } = {};
+    const either = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
+    const tar = files.pack(remote, either, (end) => {
+      lacking.end = end;
+    });
     const { report, directories } = await unpackTree(tar, staging, rules);
     const kept = await moveInto(staging, target, merge);
     await finishDirectories(target, directories, kept);
-    return report;
+    return { ...report, ...(lacking.end ?? { omitted: null, cut: null }) };
   } finally {
     // A refusal does not wait for the rest of the stream.
     stop.abort();

@@ -208,6 +208,10 @@ class NodeResponse implements HttpResponse {
     return typeof value === 'string' ? value : null;
   }
 
+  trailer(name: string): string | null {
+    return this.#response.trailers[name] ?? null;
+  }
+
   get body(): AsyncIterable<Uint8Array> {
     return this.#read();
   }

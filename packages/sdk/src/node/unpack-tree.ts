@@ -87,7 +87,7 @@ export interface Attributes {
 
 /** A tree that was unpacked. */
 export interface UnpackedTree {
-  readonly report: DownloadReport;
+  readonly report: Omit<DownloadReport, 'omitted' | 'cut'>;
   /**
    * What each directory is to be once everything is in place, parents before children; the top's name is empty. Until
    * then all of them are open to their owner.

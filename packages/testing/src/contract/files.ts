@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { FilePrecondition, SandboxPort, SandboxProvider } from '@boxkite/protocol';
+import type { FilePrecondition, PackEnd, SandboxPort, SandboxProvider } from '@boxkite/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bytesOf, codeOf, itemsOf, outcomeOf, shIn } from './subject.ts';
 
@@ -167,6 +167,20 @@ export function filesContract(provider: () => SandboxProvider): void {
       await sandbox.files.unpack('pk2', sandbox.files.pack('pk'));
       const { stdout } = await shIn(sandbox, 'cat pk2/d/f; readlink pk2/l; stat -c %a pk2/d/f');
       expect(stdout.toString()).toBe('one\nd/f\n755\n');
+    });
+
+    it('tells what the archive of a tree lacks', async () => {
+      await shIn(
+        sandbox,
+        'mkdir -p lack/shut && cd lack && echo a > a && touch shut/in secret && mkfifo pipe && chmod 0 secret shut',
+      );
+      const ends: PackEnd[] = [];
+      for await (const _ of sandbox.files.pack('lack', undefined, (end) => ends.push(end)));
+      for await (const _ of sandbox.files.pack('pk', undefined, (end) => ends.push(end)));
+      expect(ends).toEqual([
+        { omitted: 3, cut: 0 },
+        { omitted: 0, cut: 0 },
+      ]);
     });
 
     it.each([
