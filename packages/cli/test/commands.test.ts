@@ -383,10 +383,12 @@ test('rm --all asks on a terminal, and is refused without one unless --yes', asy
   for (const [answer, status, left] of [
     ['n\n', 1, 2],
     ['\n', 1, 2],
+    [null, 1, 2],
     ['y\n', 0, 0],
   ] as const) {
     const io = new FakeIo({ terminals: [0, 1, 2] });
-    io.input.write(answer);
+    if (answer === null) io.input.end();
+    else io.input.write(answer);
     const outcome = await call(['rm', '--all'], services(server), io);
     expect(outcome.status).toBe(status);
     expect(outcome.err).toContain('Remove 2 sandboxes (1 with a disk workspace): build? [y/N] ');

@@ -61,8 +61,10 @@ async function confirmed(
   const question = `Remove ${countText(present.length, 'sandbox', 'sandboxes')}${disks}${named}? [y/N] `;
   // The terminal keeps its own line discipline, so that Ctrl-C is the signal that it is everywhere else.
   const reader = createInterface({ input: io.stdin(), output: io.stderr(), terminal: false });
+  // The end of the input (Ctrl-D) closes the reader and leaves its question unanswered for ever.
+  const closed = new Promise<string>((resolve) => reader.once('close', () => resolve('')));
   try {
-    const answer = await reader.question(question, { signal: call.interrupts.signal });
+    const answer = await Promise.race([reader.question(question, { signal: call.interrupts.signal }), closed]);
     return /^y(?:es)?$/i.test(answer.trim()) ? present.map(({ id }) => id) : null;
   } finally {
     reader.close();
