@@ -85,7 +85,7 @@ async function writeOver(path: string, info: FileInfo & { readonly real: string 
     `.${basename(path).slice(0, MAX_NAME_SHOWN)}.${randomBytes(6).toString('hex')}.part`,
   );
   try {
-    await download(part, info, copy);
+    await download(part, path, info, copy);
     await rename(part, path).catch((error: unknown) => {
       throw unwritable(path, error);
     });
@@ -109,17 +109,27 @@ async function refuseSurprises(path: string): Promise<void> {
   });
 }
 
-/** Writes a file that is new. Set-id bits of a sandbox mean nothing here; the umask holds. */
-async function download(path: string, info: FileInfo & { readonly real: string }, copy: CopyOut): Promise<void> {
-  const file = await open(path, NEW_FILE, info.mode & 0o777).catch((error: unknown) => {
+/**
+ * Writes a file that is new, the part of `path`, by which it is called in errors. Set-id bits of a sandbox mean nothing
+ * here; the umask holds.
+ */
+async function download(
+  part: string,
+  path: string,
+  info: FileInfo & { readonly real: string },
+  copy: CopyOut,
+): Promise<void> {
+  const file = await open(part, NEW_FILE, info.mode & 0o777).catch((error: unknown) => {
+    const absent = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    if (absent) throw refusal(`there is no directory ${dirname(path)}`, 'Make it first, or name another target.');
     throw unwritable(path, error);
   });
   try {
-    for await (const part of copy.sandbox.files.read(info.real, {}, copy.signal)) {
-      await file.writeFile(part).catch((error: unknown) => {
+    for await (const bytes of copy.sandbox.files.read(info.real, {}, copy.signal)) {
+      await file.writeFile(bytes).catch((error: unknown) => {
         throw unwritable(path, error);
       });
-      copy.progress.add(part.length);
+      copy.progress.add(bytes.length);
     }
   } finally {
     await file.close();
