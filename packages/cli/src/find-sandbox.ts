@@ -93,7 +93,7 @@ function ambiguous(word: string, noun: string, candidates: readonly string[]): B
     'invalid_request',
     `${word} means more than one ${noun}: ${shown}${more > 0 ? ` and ${more} more` : ''}`,
     {
-      hint: 'Give more of the id.',
+      hint: 'Write the id, or more of it.',
       details: { candidates },
     },
   );

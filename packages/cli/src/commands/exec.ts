@@ -33,7 +33,8 @@ terminal. A connection that is cut is made again, and output goes on where it wa
     ['tar c . | boxkite exec 3f2a -- tar x', 'with standard input'],
     ['boxkite exec -d build -- python3 -m http.server', 'in the background'],
   ],
-  notes: "Exit status: the command's, as of `boxkite run`. Ctrl-C is for the command; a second one kills it.",
+  notes: `Exit status: the command's, as of \`boxkite run\`. Ctrl-C is for the command; a second one kills it, but where the
+command has a terminal every Ctrl-C is a key like others: \`boxkite kill\` ends it from elsewhere.`,
   run: async (call) => {
     if (call.program.length === 0)
       throw mistake('no command is given', 'Write `boxkite exec ID -- COMMAND`, or `boxkite sh ID` for a shell.');

@@ -17,9 +17,12 @@ const DEFAULT_DEADLINE_MS = 60_000;
 export const stopCommand: Command = defineCommand({
   name: 'stop',
   about: `Ends the daemon of this user and waits until nothing of it is left. Sandboxes with a disk workspace are stopped and
-can be started again when the daemon runs again; all others are destroyed.`,
+can be started again when the daemon runs again; all others are destroyed. With an ID it stops that sandbox instead.`,
   options,
-  examples: [['boxkite stop', 'then `boxkite serve` starts it again']],
+  examples: [
+    ['boxkite stop', 'then `boxkite serve` starts it again'],
+    ['boxkite stop build', 'the sandbox with the label `build` alone; `boxkite start build` makes it ready again'],
+  ],
   run: async (call) => {
     const serve = await import('@boxkite/local/serve');
     const places = serve.daemonPlaces(placeOptions(call.io, call.options.text('data')));
