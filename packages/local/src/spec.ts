@@ -1,30 +1,16 @@
 /** Turns what a caller asks of a sandbox into the runner's units, with the defaults of this substrate. */
 import { realpathSync, statSync } from 'node:fs';
 import type { SandboxCeilings, SandboxSpec } from '@boxkite/protocol';
-import { BoxkiteError, sandboxDefaults } from '@boxkite/protocol';
+import { BoxkiteError, sandboxBounds, sandboxDefaults } from '@boxkite/protocol';
 import type { OpenRequest } from '@boxkite/runner-client';
 
 const MIB = 1024 * 1024;
 
-interface Range {
-  readonly least: number;
-  readonly most: number;
-  readonly whole: boolean;
-}
-
-/** What each number may be: the runner's own bounds, so that a refusal names the caller's field and its range. */
-const RANGES = {
-  memory_mb: { least: 16, most: 16 * 1024 * 1024, whole: true },
-  pids: { least: 2, most: 1_000_000, whole: true },
-  cpus: { least: 0.01, most: 4096, whole: false },
-  workspace_mb: { least: 1, most: 16 * 1024 * 1024, whole: true },
-  inodes: { least: 64, most: 2 ** 30, whole: true },
-} as const satisfies Readonly<Partial<Record<keyof SandboxSpec, Range>>>;
-
-function number(spec: SandboxSpec, field: keyof typeof RANGES, name: string = field): number | undefined {
+function number(spec: SandboxSpec, field: keyof typeof sandboxBounds, name: string = field): number | undefined {
   const value: unknown = spec[field];
   if (value === undefined) return undefined;
-  const { least, most, whole }: Range = RANGES[field];
+  const { least, most } = sandboxBounds[field];
+  const whole = field !== 'cpus';
   if (typeof value === 'number' && value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
   throw new BoxkiteError(
     'invalid_request',
@@ -38,7 +24,7 @@ function number(spec: SandboxSpec, field: keyof typeof RANGES, name: string = fi
 
 /** The operator's ceilings, each a number that a sandbox may have. Errors: `invalid_request`. */
 export function checkCeilings(ceilings: SandboxCeilings): SandboxCeilings {
-  const fields = Object.keys(RANGES) as (keyof typeof RANGES)[];
+  const fields = Object.keys(sandboxBounds) as (keyof typeof sandboxBounds)[];
   return Object.fromEntries(
     fields.flatMap((field) => {
       const value = number(ceilings, field, `--max-${field.replaceAll('_', '-')}`);

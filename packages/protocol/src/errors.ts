@@ -13,7 +13,7 @@ export const errorRegistry = {
   invalid_request: {
     status: 422,
     retryable: false,
-    hint: 'Correct the field that `details` names and send the request again.',
+    hint: 'Correct the field that is named and send the request again.',
   },
   unauthorized: { status: 401, retryable: false, hint: 'Send a valid API key or token.' },
   not_found: {

@@ -27,6 +27,7 @@ export {
   maxLifetimeMinutes,
   maxPathBytes,
   maxTerminalSize,
+  sandboxBounds,
   sandboxDefaults,
   spoolBytes,
 } from './limits.ts';

@@ -12,6 +12,16 @@ export const sandboxDefaults = {
   inodes: 262_144,
 } as const;
 
+/** What each number of a sandbox may be: the runner's own bounds, so that a refusal comes before anything is made. */
+export const sandboxBounds = {
+  memory_mb: { least: 16, most: 16 * 1024 * 1024 },
+  pids: { least: 2, most: 1_000_000 },
+  /** The one that need not be a whole number. */
+  cpus: { least: 0.01, most: 4096 },
+  workspace_mb: { least: 1, most: 16 * 1024 * 1024 },
+  inodes: { least: 64, most: 2 ** 30 },
+} as const;
+
 /** Bytes of arguments and environment of one command together, four bytes a string included. */
 export const maxArgumentBytes = 3 * 1024 * 1024;
 

@@ -1,7 +1,7 @@
 /** Parts that schemas share. */
 import { z } from 'zod';
 import { dictionary } from './collections.ts';
-import { maxPathBytes } from './limits.ts';
+import { maxPathBytes, sandboxBounds } from './limits.ts';
 import type { AllowedCommands } from './port.ts';
 
 /** A number, or its decimal text; nothing else is made a number. */
@@ -16,14 +16,21 @@ export const numeric = z.union(
   'must be a number',
 );
 
-/** A whole number from 1 on. */
+/** A whole number from 1 on. A document shows what is taken in, so that bounds are said to it beside the schema. */
 export function count(most: number, description: string) {
-  return numeric.pipe(z.number().int().min(1).max(most)).describe(description);
+  return numeric.pipe(z.number().int().min(1).max(most)).meta({ description, minimum: 1, maximum: most });
+}
+
+/** A number of a sandbox, within its bounds. */
+export function bounded(field: keyof typeof sandboxBounds, description: string) {
+  const { least, most } = sandboxBounds[field];
+  const inside = z.number().min(least).max(most);
+  return numeric.pipe(field === 'cpus' ? inside : inside.int()).meta({ description, minimum: least, maximum: most });
 }
 
 /** A whole number from 0 on, as requests may send it. */
 export function whole(description: string) {
-  return numeric.pipe(z.number().int().min(0).max(Number.MAX_SAFE_INTEGER)).describe(description);
+  return numeric.pipe(z.number().int().min(0).max(Number.MAX_SAFE_INTEGER)).meta({ description, minimum: 0 });
 }
 
 /** Text that a program can get: no NUL byte and no half of a surrogate pair. */

@@ -3,7 +3,7 @@ import { list } from './collections.ts';
 import type { Effective, LayerName, NamespaceName } from './effective.ts';
 import { maxCount, maxLifetimeMinutes, maxTerminalSize } from './limits.ts';
 import type { ExecLimits, ExecRecord, ExecRequest, SandboxSpec } from './port.ts';
-import { allowedCommands, count, environment, natural, numeric, path, text } from './schema-parts.ts';
+import { allowedCommands, bounded, count, environment, natural, numeric, path, text } from './schema-parts.ts';
 
 /** Limits of one exec; each is enforced or the exec is refused. */
 export const execLimitsSchema = z
@@ -47,14 +47,11 @@ export const execRequestSchema = z.object({
 export const sandboxSpecSchema = z.object({
   rootfs: path('Directory that holds the root file system, default the host’s').optional(),
   copy: path('Directory of the caller that is copied into /workspace').optional(),
-  memory_mb: count(maxCount, 'MiB of memory of one command; asked for, it is enforced or refused').optional(),
-  pids: count(maxCount, 'Processes and threads of one command').optional(),
-  cpus: numeric
-    .pipe(z.number().min(0.001).max(1_000_000))
-    .describe('CPU rate in cores, to the thousandth; asked for, it is enforced or refused')
-    .optional(),
-  workspace_mb: count(maxCount, 'MiB of the five roots together').optional(),
-  inodes: count(maxCount, 'Inodes of the five roots together').optional(),
+  memory_mb: bounded('memory_mb', 'MiB of memory of one command; asked for, it is enforced or refused').optional(),
+  pids: bounded('pids', 'Processes and threads of one command').optional(),
+  cpus: bounded('cpus', 'CPU rate in cores, to the thousandth; asked for, it is enforced or refused').optional(),
+  workspace_mb: bounded('workspace_mb', 'MiB of the five roots together').optional(),
+  inodes: bounded('inodes', 'Inodes of the five roots together').optional(),
   fresh: z.boolean().describe('One envelope per command').optional(),
   workspace: z.enum(['tmpfs', 'disk']).describe('disk outlives its runner and can be started again').optional(),
   sandbox_allowed_commands: allowedCommands.optional(),

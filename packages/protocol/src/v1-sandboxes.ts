@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { dictionary, list } from './collections.ts';
-import { maxCount, maxLifetimeMinutes } from './limits.ts';
-import { allowedCommands, count, flag, natural, numeric, text } from './schema-parts.ts';
+import { maxLifetimeMinutes } from './limits.ts';
+import { allowedCommands, bounded, count, flag, natural, numeric, text } from './schema-parts.ts';
 import { effectiveSchema } from './schemas.ts';
 
 /** Sandboxes of `/v1`: their requests and answers. */
@@ -24,18 +24,15 @@ export const createSandboxBody = z
       .enum(['small', 'medium', 'large'])
       .nullish()
       .describe('1, 2 or 4 GiB of memory and 1, 2 or 4 processors, as far as the machine enforces them'),
-    memory_mb: count(maxCount, 'MiB of memory of one command; asked for, it is enforced or refused').nullish(),
-    pids: count(maxCount, 'Processes and threads of one command').nullish(),
-    cpus: numeric
-      .pipe(z.number().min(0.001).max(1_000_000))
-      .nullish()
-      .describe('CPU rate in cores, to the thousandth; asked for, it is enforced or refused'),
-    workspace_mb: count(maxCount, 'MiB of the five roots together').nullish(),
+    memory_mb: bounded('memory_mb', 'MiB of memory of one command; asked for, it is enforced or refused').nullish(),
+    pids: bounded('pids', 'Processes and threads of one command').nullish(),
+    cpus: bounded('cpus', 'CPU rate in cores, to the thousandth; asked for, it is enforced or refused').nullish(),
+    workspace_mb: bounded('workspace_mb', 'MiB of the five roots together').nullish(),
     storage_gb: numeric
       .pipe(z.number().min(0.001).max(4_000_000))
       .nullish()
       .describe('The same in GiB; workspace_mb goes before'),
-    inodes: count(maxCount, 'Inodes of the five roots together').nullish(),
+    inodes: bounded('inodes', 'Inodes of the five roots together').nullish(),
     fresh: z.boolean().nullish().describe('One envelope per command'),
     workspace: z.enum(['tmpfs', 'disk']).nullish().describe('disk outlives its runner and can be started again'),
     sandbox_allowed_commands: allowedCommands.nullish(),

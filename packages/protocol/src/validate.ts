@@ -18,12 +18,24 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
 }
 
 /** Whoever has left out a field, or has misspelt it, reads of no types. */
-function problemOf({ code, path, message }: z.core.$ZodIssue, value: unknown): string {
+function problemOf(issue: z.core.$ZodIssue, value: unknown): string {
+  const { code, path } = issue;
   const field = fieldOf(path);
   const absent = path.length > 0 && at(value, path) === undefined;
   return absent && (code === 'invalid_type' || code === 'invalid_union')
     ? `${field} is missing`
-    : `${field}: ${message}`;
+    : `${field}: ${boundOf(issue) ?? issue.message}`;
+}
+
+const UNITS: Readonly<Record<string, string>> = { string: 'character', array: 'item' };
+
+/** What a number or a length is to be, in words that a person can follow; `null` for any other problem. */
+function boundOf(issue: z.core.$ZodIssue): string | null {
+  if (issue.code !== 'too_small' && issue.code !== 'too_big') return null;
+  const [end, limit] = issue.code === 'too_small' ? ['at least', issue.minimum] : ['at most', issue.maximum];
+  const unit = UNITS[issue.origin];
+  if (unit !== undefined) return `must have ${end} ${limit} ${unit}${Number(limit) === 1 ? '' : 's'}`;
+  return issue.origin === 'number' && issue.inclusive !== false ? `must be ${end} ${limit}` : null;
 }
 
 function at(value: unknown, path: readonly PropertyKey[]): unknown {

@@ -19,7 +19,10 @@ describe('requests of /v1', () => {
     { lifetime_minutes: 0 },
     { storage_gb: 0 },
     { workspace_mb: 0 },
-    { memory_mb: 0 },
+    { memory_mb: 15 },
+    { pids: 1 },
+    { cpus: 0.001 },
+    { inodes: 63 },
     { cpus: 0 },
     { workspace: 'ram' },
   ])('a new sandbox refuses %j', (body) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { BoxkiteError, validate } from '../src/index.ts';
-import { numeric } from '../src/schema-parts.ts';
+import { count, numeric } from '../src/schema-parts.ts';
 
 const schema = z.object({
   command: z.string(),
@@ -10,9 +10,9 @@ const schema = z.object({
   env: z.record(z.string(), z.string()).optional(),
 });
 
-function problemsOf(value: unknown): unknown {
+function problemsOf(value: unknown, against: z.ZodType = schema): unknown {
   try {
-    validate(schema, value);
+    validate(against, value);
   } catch (error) {
     if (error instanceof BoxkiteError) return [error.message, error.details['field'], error.details['problems']];
     throw error;
@@ -47,4 +47,12 @@ test('one that is there and wrong is not, and nothing of it is shown', () => {
     'env',
     [expect.any(String)],
   ]);
+});
+
+test('a bound is named as people write one', () => {
+  const sizes = z.object({ pids: count(100, 'Count'), words: z.array(z.string().max(3)).min(1) });
+  expect(problemsOf({ pids: 0, words: ['a'] }, sizes)).toContain('pids: must be at least 1');
+  expect(problemsOf({ pids: '101', words: ['a'] }, sizes)).toContain('pids: must be at most 100');
+  expect(problemsOf({ pids: 1, words: [] }, sizes)).toContain('words: must have at least 1 item');
+  expect(problemsOf({ pids: 1, words: ['four'] }, sizes)).toContain('words.0: must have at most 3 characters');
 });
