@@ -100,6 +100,31 @@ test('the OpenAPI document of the sidecar is what its routes say; otherwise run 
   expect(read('docs/reference/sidecar/openapi.json')).toBe(text);
 });
 
+test.each(['docs/reference/openapi.json', 'docs/reference/sidecar/openapi.json'])(
+  '%s gives each operation a name of its own, from which generators name functions',
+  (path) => {
+    type Operations = Readonly<Record<string, { readonly operationId?: string }>>;
+    const { paths } = JSON.parse(read(path)) as { readonly paths: Readonly<Record<string, Operations>> };
+    const ids = Object.values(paths).flatMap((operations) => Object.values(operations).map((one) => one.operationId));
+    expect(ids.every((id) => id !== undefined && /^[a-z]+[A-Za-z0-9]+$/.test(id))).toBe(true);
+    expect(new Set(ids).size).toBe(ids.length);
+  },
+);
+
+test('CONTRIBUTING.md names every package, every folder of tests and every target of the Makefile', () => {
+  const page = read('CONTRIBUTING.md');
+  const row = (folder: string): string => page.split('\n').find((line) => line.startsWith(`| \`${folder}/\``)) ?? '';
+  const folders = (of: string): string[] => [
+    ...new Set(projectFiles().flatMap((path) => new RegExp(`^${of}/([^/]+)/`).exec(path)?.[1] ?? [])),
+  ];
+  for (const of of ['packages', 'tests']) {
+    expect(folders(of).length).toBeGreaterThan(4);
+    expect(folders(of).filter((name) => !row(of).includes(`\`${name}\``))).toEqual([]);
+  }
+  const targets = [...read('Makefile').matchAll(/^([a-z][a-z0-9-]*):.*##/gm)].map((match) => match[1]);
+  expect(targets.filter((name) => name !== 'help' && !page.includes(`\`make ${name}\``))).toEqual([]);
+});
+
 test.each(['SECURITY.md', 'SPECIFICATION.md'].filter((path) => pages.includes(path)))(
   'each claim of %s names a test that exists',
   (path) => {

@@ -33,6 +33,7 @@ interface Beside {
 
 /** The one route that asks for no key. */
 const HEALTH = '/health';
+const LICENSE = { name: 'Apache-2.0', identifier: 'Apache-2.0' } as const;
 const BINARY = { type: 'string', format: 'binary' } as const;
 
 /** Call it before an app has routes. What it returns makes the document, once the app is ready. */
@@ -56,7 +57,8 @@ export function describeRoutes(app: FastifyInstance, parts: DocumentParts): () =
     exposeHeadRoutes: true,
     openapi: {
       openapi: '3.1.0',
-      info: { title: parts.title, version: '1', description: parts.description },
+      info: { title: parts.title, version: '1', description: parts.description, license: LICENSE },
+      servers: [{ url: '/', description: 'The address that it listens at' }],
       components: { securitySchemes: { key: parts.security } },
       security: [{ key: [] }],
     },
@@ -72,6 +74,7 @@ function completed(document: JsonObject, routes: ReadonlyMap<string, Beside>, er
     for (const [method, value] of Object.entries(operations as JsonObject)) {
       const operation = value as JsonObject;
       const responses = member(operation, 'responses');
+      operation['operationId'] = operationId(method, path);
       const { headers = [], consumes = [], produces = [] } = routes.get(`${method} ${path}`) ?? {};
       if (headers.length > 0) operation['parameters'] = [...list(operation, 'parameters'), ...headers.map(parameter)];
       if (consumes.length > 0) operation['requestBody'] = { content: binary(consumes) };
@@ -87,6 +90,12 @@ function completed(document: JsonObject, routes: ReadonlyMap<string, Beside>, er
   dropUnused(document);
   open(document);
   return document;
+}
+
+/** A name of its own for each route, from which generators name functions: `post /v1/sandboxes/{id}/stop` is `postSandboxesIdStop`. */
+function operationId(method: string, path: string): string {
+  const words = path.replace(/^\/v1(?=\/)/, '').match(/[a-z0-9]+/gi) ?? [];
+  return [method, ...words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))].join('');
 }
 
 /** Unknown fields of requests are ignored, and answers may gain fields. */
