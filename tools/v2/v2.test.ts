@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -140,4 +140,10 @@ describe('results', () => {
     expect(takeResults(join(place, 'disk'), join(place, 'out'), ['v2-root'], false)).toEqual(['v2-root']);
     expect(readdirSync(join(place, 'out'))).toEqual(['v2-root.lane.json']);
   });
+});
+
+test('a name that means no test file is refused before the machine is started', () => {
+  const { status, stderr } = spawnSync(join(ROOT, 'tools', 'v2', 'test'), ['tests/contract/none.test.ts']);
+  expect(status).toBe(2);
+  expect(String(stderr)).toContain('there is no test file tests/contract/none.test.ts');
 });
