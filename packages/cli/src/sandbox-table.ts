@@ -53,14 +53,16 @@ export function sandboxRow(sandbox: SandboxSummary, idLength: number, now: numbe
     durationText(now - Date.parse(created_at)),
     over && destroyed_at !== null
       ? { text: `${durationText(now - Date.parse(destroyed_at))} ago`, tone: 'dim' }
-      : expiry(Date.parse(expires_at) - now),
+      : expiry(state === 'failed' && !workspace.kept ? null : Date.parse(expires_at) - now),
     `${workspace.kind}${over ? '' : lost === '' ? size : lost}`,
   ];
 }
 
 const SOON_MS = 5 * 60_000;
 
-function expiry(left: number): Cell {
+/** `left`: `null` where nothing is left that could end. */
+function expiry(left: number | null): Cell {
+  if (left === null) return { text: '-', tone: 'dim' };
   if (left <= 0) return { text: 'now', tone: 'warn' };
   return { text: durationText(left), tone: left < SOON_MS ? 'warn' : 'plain' };
 }

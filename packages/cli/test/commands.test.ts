@@ -80,6 +80,15 @@ test('ls is a table for people, whole ids for pipes, the wire for programs', asy
   expect(none).toMatchObject({ status: 0, out: '', err: 'boxkite: there is no sandbox; `boxkite create` makes one\n' });
 });
 
+test('what failed and has nothing left does not say when it ends', async () => {
+  const server = new FakeServer();
+  server.add(A, {}, { state: 'failed', state_reason: 'start_failed', workspace: { kind: 'tmpfs', kept: false } });
+  server.add(B, {}, { state: 'failed', state_reason: 'runner_lost', workspace: { kind: 'disk', kept: true } });
+  const { out } = await call(['ls', '--all'], services(server));
+  expect(out).toMatch(new RegExp(`${A}.* failed \\(start_failed\\) +\\S+ +- +tmpfs \\(gone\\)\n`));
+  expect(out).toMatch(new RegExp(`${B}.* failed \\(runner_lost\\) +\\S+ +59m59s +disk`));
+});
+
 test('labels can not steer a terminal and are cut to its width; colours only where they show', async () => {
   const server = new FakeServer();
   server.add(A, { label: `\u001b[31m\u202ered\n${'x'.repeat(300)}` });
