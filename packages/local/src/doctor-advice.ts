@@ -44,6 +44,19 @@ const NAMESPACES: readonly Remedy[] = [
   { text: 'Use a kernel built with CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS and CONFIG_UTS_NS.' },
 ];
 
+/** Steps that fail below the runner's own start, which root passes in a chroot too. */
+const CHROOT: Omit<Advice, 'title'> = {
+  means: 'A sandbox has processes, mounts and a network of its own.',
+  without: 'No sandbox can be made here.',
+  needed: true,
+  remedies: [
+    ...NAMESPACES.filter(({ when }) => when !== undefined),
+    {
+      text: 'In a chroot the kernel gives nobody a user namespace: enter its directory by pivot_root instead, as systemd-nspawn and containers do. Elsewhere use a kernel built with CONFIG_USER_NS.',
+    },
+  ],
+};
+
 const CGROUP: readonly Remedy[] = [
   {
     when: (facts) => facts.container,
@@ -166,6 +179,8 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     needed: true,
     remedies: NAMESPACES,
   },
+  'private mounts': { ...CHROOT, title: 'mounts of its own' },
+  clone: { ...CHROOT, title: 'the namespaces of a sandbox' },
   'mount proc': {
     title: 'a fresh /proc',
     means: "Commands see their own sandbox's processes only.",

@@ -6,6 +6,7 @@ import type { MachineFacts } from './machine-facts.ts';
 import { machineFacts } from './machine-facts.ts';
 import type { RunnerPoolOptions } from './runner-pool.ts';
 import { RunnerPool } from './runner-pool.ts';
+import { openRequest } from './spec.ts';
 
 /** One finding. */
 export interface DoctorLine {
@@ -31,19 +32,35 @@ export interface DoctorReport {
   readonly lines: readonly DoctorLine[];
 }
 
-/** Starts a runner, asks what works and ends it. A runner that can't start is a finding, not an error. */
+/**
+ * Starts a runner, asks what works, makes a sandbox, and ends it. A runner that can't start is a finding, not an error, and
+ * so is a sandbox that can't be made where each layer seems to be there.
+ */
 export async function examineMachine(options: RunnerPoolOptions = {}): Promise<DoctorReport> {
   const facts = machineFacts();
   const runners = new RunnerPool({ ...options, blanks: 0 });
+  let report: DoctorReport | null = null;
   try {
-    const probe = await runners.get('host').call((client) => client.probe());
-    return reportOf(probe, facts);
+    const runner = runners.get('host');
+    report = reportOf(await runner.call((client) => client.probe()), facts);
+    if (report.sandboxes) {
+      await runner.call(async (client) => client.closeSandbox((await client.openSandbox(openRequest({}))).sandbox));
+    }
+    return report;
   } catch (error) {
     if (!(error instanceof BoxkiteError)) throw error;
-    return { sandboxes: false, mode: null, kernel: facts.kernel, lines: [failureLine(error, facts)] };
+    return failedReport(report, error, facts);
   } finally {
     await runners.close();
   }
+}
+
+/** The report where a runner did not start (`probed` is `null`), or its sandbox was not made. */
+export function failedReport(probed: DoctorReport | null, error: BoxkiteError, facts: MachineFacts): DoctorReport {
+  const line = failureLine(error, facts);
+  // The runner says of this layer that it started, which the sandbox has refuted.
+  const others = probed?.lines.filter(({ name }) => name !== 'root_file_system' && name !== line.name) ?? [];
+  return { sandboxes: false, mode: probed?.mode ?? null, kernel: facts.kernel, lines: [line, ...others] };
 }
 
 /** The report of what a runner found. */
@@ -72,9 +89,9 @@ function remedyFor(name: string, facts: MachineFacts): string | null {
   return ADVICE[name]?.remedies.find(({ when }) => when === undefined || when(facts))?.text ?? null;
 }
 
-/** The runner names the step at which it gave up, which may be one of the probes. */
+/** The runner names the step at which it gave up, which may be one of the probes, or the layer that a sandbox lacks. */
 function failureLine(error: BoxkiteError, facts: MachineFacts): DoctorLine {
-  const step = String(error.details['step'] ?? 'runner');
+  const step = String(error.details['step'] ?? error.details['layer'] ?? 'runner');
   return {
     name: step,
     title: ADVICE[step]?.title ?? 'the runner',

@@ -1,5 +1,6 @@
+import { BoxkiteError } from '@boxkite/protocol';
 import { expect, test } from 'vitest';
-import { formatReport, reportOf } from '../src/doctor.ts';
+import { failedReport, formatReport, reportOf } from '../src/doctor.ts';
 import type { MachineFacts } from '../src/machine-facts.ts';
 
 const facts: MachineFacts = {
@@ -21,6 +22,19 @@ test('a machine where all works says so', () => {
   expect(report.sandboxes).toBe(true);
   expect(report.lines.every(({ remedy }) => remedy === null)).toBe(true);
   expect(formatReport(report)).toContain('Sandboxes work here, as root');
+});
+
+test('a machine where all seems to work and no sandbox is made says that, and why', () => {
+  const probed = reportOf({ mode: 'root', layers: [ok('root_file_system'), ok('seccomp')] }, facts);
+  const error = new BoxkiteError('isolation_unavailable', 'not available: clone', { details: { layer: 'clone' } });
+  const report = failedReport(probed, error, facts);
+  expect(report).toMatchObject({ sandboxes: false, mode: 'root' });
+  expect(report.lines.map(({ name, status }) => [name, status])).toEqual([
+    ['clone', 'missing'],
+    ['seccomp', 'works'],
+  ]);
+  expect(report.lines[0]?.remedy).toContain('chroot');
+  expect(formatReport(report)).toContain('Sandboxes do NOT work here.');
 });
 
 test('a missing needed layer means no sandboxes; one that is not needed does not', () => {
