@@ -38,6 +38,7 @@ it.each([null, undefined, {}, 'example.com', 5])(
   'a list that is none allows nothing and throws nothing: %j',
   (allow) => {
     const request = { allow, host: 'example.com', port: 443, resolved: ['93.184.216.34'] };
-    expect(judgeDestination(request as unknown as Parameters<typeof judgeDestination>[0]).verdict).toBe('deny');
+    // As of a caller in JavaScript, whom no type holds back.
+    expect(Reflect.apply(judgeDestination, undefined, [request])).toMatchObject({ verdict: 'deny' });
   },
 );
