@@ -52,5 +52,6 @@ it('a name that ends in a blank is refused, since it would mean another one the 
 it('a path that is too long once it is written out is refused, since it would be the second time', () => {
   const name = 'x/'.repeat(2047);
   expect(resolveSandboxPath(name, 'read')).toMatchObject({ error: 'invalid' });
-  expect(resolveSandboxPath(`/tmp/${'x/'.repeat(2045)}`, 'read')).toMatchObject({ ok: expect.any(String) });
+  const longest = `/tmp/${'x/'.repeat(2045)}`;
+  expect(resolveSandboxPath(longest, 'read')).toEqual({ ok: longest.slice(0, -1) });
 });
