@@ -121,10 +121,12 @@ impl Watch {
                 Err(errno) => return Err(errno.into()),
             };
             let mut batch = Vec::new();
-            self.translate(call, &buffer[..count], &mut batch)?;
+            let translated = self.translate(call, &buffer[..count], &mut batch);
+            // What happened before the directory went is told before that.
             for piece in split_batch(&batch) {
                 call.send_stream(kind::BATCH, piece).await?;
             }
+            translated?;
         }
     }
 
