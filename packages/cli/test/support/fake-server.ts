@@ -154,7 +154,8 @@ export class FakeSandbox implements SandboxPort {
       label: spec.label ?? null,
       created_at: new Date(Date.now() - 90_000).toISOString(),
       destroyed_at: null,
-      expires_at: new Date(Date.now() + (spec.lifetime_minutes ?? 60) * 60_000).toISOString(),
+      // Half a second of it has gone, so that a table says the same whether the next millisecond has come.
+      expires_at: new Date(Date.now() + (spec.lifetime_minutes ?? 60) * 60_000 - 500).toISOString(),
       workspace: { kind: spec.workspace ?? 'tmpfs', kept: true },
       effective,
     };
