@@ -229,6 +229,7 @@ export class RunnerFiles implements FilesPort {
         // A waiting call holds the runner's connection instead, so that an idle one ends no later than the program.
         socket.unref();
         socket.once('close', () => this.#forget(opening));
+        if (socket.closed) this.#forget(opening);
         return new FileAgentClient(socket);
       });
     opening.catch(() => this.#forget(opening));

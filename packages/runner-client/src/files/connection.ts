@@ -52,6 +52,10 @@ export class FileConnection {
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('error', (cause) => this.#end(cause));
     socket.on('close', () => this.#end(undefined));
+    // Alone where the socket allows half-open connections; an agent that sends no more answers nothing more.
+    socket.on('end', () => this.close());
+    // What has ended already tells of no end any more.
+    if (socket.destroyed || socket.readableEnded) this.close();
   }
 
   /** Starts a call and returns its id. Throws when the connection has ended. */

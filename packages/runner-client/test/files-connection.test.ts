@@ -1,0 +1,98 @@
+/** A connection to a file agent that ends: whatever waits for it learns of it, and nothing of it is kept. */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { BoxkiteError } from '@boxkite/protocol';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FileAgentClient, FileAgentDisconnectedError } from '../src/files/index.ts';
+import { RunnerFiles } from '../src/files-port/runner-files.ts';
+import { RunnerClient } from '../src/index.ts';
+
+let directory: string;
+let server: Server;
+let agents: Socket[];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'boxkite-connection-'));
+  agents = [];
+  server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => undefined).resume();
+    agents.push(socket);
+  });
+  server.listen(join(directory, 'agent.sock'));
+  await once(server, 'listening');
+});
+
+afterEach(async () => {
+  for (const agent of agents) agent.destroy();
+  server.close();
+  await rm(directory, { recursive: true });
+});
+
+/** As a daemon connects. */
+async function dial(): Promise<Socket> {
+  const socket = connect({ path: join(directory, 'agent.sock'), allowHalfOpen: true });
+  await once(socket, 'connect');
+  return socket;
+}
+
+/** What waits for an answer, in each of the ways to wait for one. */
+const waiting = {
+  'a call': (client: FileAgentClient) => client.stat('/a'),
+  'an upload': (client: FileAgentClient) => client.write('/a', Buffer.alloc(1 << 20)),
+  'a stream': (client: FileAgentClient) => client.readAll('/a'),
+  'a watch': (client: FileAgentClient) => client.watch('/a'),
+};
+
+describe('an agent that sends no more, while it takes what it is sent', () => {
+  it.each(Object.entries(waiting))('ends %s that waits for it', async (_name, begin) => {
+    const socket = await dial();
+    const lost = begin(new FileAgentClient(socket));
+    await expect.poll(() => agents.length).toBe(1);
+    agents[0]?.end();
+    await expect(lost).rejects.toBeInstanceOf(FileAgentDisconnectedError);
+    expect(socket.destroyed).toBe(true);
+  });
+});
+
+describe('a connection that has ended before its client takes it', () => {
+  it.each(['end', 'close'])('ends each call: %s', async (event) => {
+    const socket = await dial();
+    await expect.poll(() => agents.length).toBe(1);
+    const seen = once(socket, event);
+    if (event === 'end') agents[0]?.end();
+    else socket.destroy();
+    socket.resume();
+    await seen;
+    const client = new FileAgentClient(socket);
+    for (const begin of Object.values(waiting))
+      await expect((async () => begin(client))()).rejects.toBeInstanceOf(FileAgentDisconnectedError);
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it('is not used for the next call', async () => {
+    let dialled = 0;
+    class Runner extends RunnerClient {
+      override async connectFiles(): Promise<Socket> {
+        dialled += 1;
+        const socket = await dial();
+        if (dialled > 2) return socket;
+        socket.destroy();
+        await once(socket, 'close');
+        return socket;
+      }
+    }
+    const runner = new Runner(await dial(), { connect: dial, environment: {} });
+    const files = new RunnerFiles({ ended: false, lost: runner.lost, call: (run) => run(runner) }, 1n);
+    // Sent again once.
+    await expect(files.stat('/a')).rejects.toMatchObject({ code: 'io_error' });
+    expect(dialled).toBe(2);
+    const third = expect(files.stat('/a', AbortSignal.timeout(300))).rejects.toMatchObject({ code: 'aborted' });
+    await expect.poll(() => dialled).toBe(3);
+    await third;
+    files.close(new BoxkiteError('generation_gone', 'it is configured anew'));
+    await runner.close();
+  });
+});
