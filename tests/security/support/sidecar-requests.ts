@@ -65,6 +65,9 @@ const PATHS = [
   'picture.jpg',
   'outside',
 ] as const;
+/** Makes the picture that requests ask for. */
+const PICTURE_COMMAND =
+  'echo iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg== | base64 -d > picture.png';
 const COMMANDS = [
   'true',
   '',
@@ -80,7 +83,7 @@ const COMMANDS = [
   'cat',
   'sleep 0.02 &',
   "printf 'P5 1 1 255 x' > picture.jpg",
-  'echo iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg== | base64 -d > picture.png',
+  PICTURE_COMMAND,
   'rm -rf a',
   'ulimit -a',
   '(',
@@ -221,6 +224,14 @@ const configure = (random: Random): JsonBody => ({
 });
 
 const byPath = (weight: number, url: string): Generator => get(weight, (random) => `${url}?path=${enc(path(random))}`);
+
+/** What gives every route something to work on: files, a picture, one exec and one process that take input. */
+export const groundwork: readonly { readonly path: string; readonly body: JsonBody }[] = [
+  { path: '/exec', body: { command: `rm -rf a picture.png; mkdir -p a/b; echo text > a/b/c.txt; ${PICTURE_COMMAND}` } },
+  { path: '/execs', body: { argv: ['cat'], stdin_open: true, timeout: 5 } },
+  { path: '/process/kill-all', body: {} },
+  { path: '/process/start', body: { command: 'cat', max_runtime_seconds: 5 } },
+];
 
 /** Of every route there is. */
 export const generators: Readonly<Record<string, Generator>> = {
