@@ -1,0 +1,119 @@
+/** kill -9 of a sandbox's file agent while a daemon's clients wait for it: every call ends, and nothing of it is kept. */
+import { readdirSync } from 'node:fs';
+import { lane, processesOf, sleep, slowness, startDaemon, type TestDaemon, within } from '@boxkite/testing';
+import { Sandbox } from 'boxkite';
+import { describe, expect, it } from 'vitest';
+
+const ROUNDS = Math.ceil(25 / slowness);
+/** What a call may end with: whether it has taken effect can not be known. */
+const ENDS = new Set(['ok', 'io_error', 'connection_lost']);
+const MEGABYTE = new Uint8Array(1 << 20);
+
+async function* slowly(): AsyncGenerator<Uint8Array> {
+  for (let part = 0; part < 20; part += 1) {
+    yield MEGABYTE.subarray(0, 1000);
+    await sleep(10);
+  }
+}
+
+/** Calls that take longer than the agent lives, each in a way of its own: bytes out, bytes in, records, one answer. */
+const calls = {
+  read: async ({ files }: Sandbox) => {
+    for await (const part of files.readStream('large')) if (part.length === 0) throw new TypeError('an empty part');
+  },
+  'slow write': ({ files }: Sandbox) => files.write('slow', slowly()),
+  write: ({ files }: Sandbox) => files.write('big', new Uint8Array(20 << 20)),
+  list: ({ files }: Sandbox) => files.list('many'),
+  stat: async ({ files }: Sandbox) => {
+    for (let again = 0; again < 20; again += 1) await files.stat('large');
+  },
+  move: async ({ files }: Sandbox, round: number) => {
+    await files.write(`from-${round}`, 'x');
+    await files.move(`from-${round}`, `to-${round}`);
+  },
+};
+
+/** Nothing is sent while it waits, so that only the end of the connection can tell. */
+const silent = ({ files }: Sandbox): Promise<void> => files.remove('tree');
+
+function agentsBelow(pid: number): readonly number[] {
+  return processesOf(pid, '/nonexistent').flatMap(({ pid: one, name }) => (name === 'boxkite-agent' ? [one] : []));
+}
+
+async function endOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(
+    () => 'ok',
+    ({ code, message }: { readonly code?: string; readonly message: string }) => code ?? message,
+  );
+}
+
+function killAgents(daemon: TestDaemon): void {
+  const agents = agentsBelow(daemon.pid);
+  expect(agents.length).toBeGreaterThan(0);
+  for (const pid of agents) process.kill(pid, 'SIGKILL');
+}
+
+async function inTime<T>(work: Promise<T>, what: string): Promise<T> {
+  const done = await Promise.race([work.then((value) => ({ value })), sleep(within(30_000)).then(() => null)]);
+  if (done === null) throw new Error(`${what} waits for an agent that is gone`);
+  return done.value;
+}
+
+describe(`kill -9 of a file agent, ${lane}`, () => {
+  it('ends every call that waits for it, and the next ones work', { timeout: within(240_000) }, async () => {
+    await using daemon = await startDaemon();
+    await using sandbox = await Sandbox.create({ url: daemon.url });
+    await sandbox.exec('mkdir many; cd many; seq 3000 | xargs touch; head -c 60000000 /dev/zero > ../large');
+    const descriptors = (): number | null =>
+      lane === 'root' ? readdirSync(`/proc/${daemon.nodePid()}/fd`).length : null;
+    const ends = new Map<string, number>();
+    const round = async (index: number): Promise<void> => {
+      await sandbox.files.stat('large');
+      const all = Object.entries(calls).map(async ([name, call]) => [name, await endOf(call(sandbox, index))] as const);
+      await sleep(Math.random() * 40);
+      killAgents(daemon);
+      for (const [name, end] of await inTime(Promise.all(all), `a call of round ${index}`)) {
+        expect(ENDS, `${name} ended with ${end}`).toContain(end);
+        ends.set(end, (ends.get(end) ?? 0) + 1);
+      }
+    };
+    await round(0);
+    const before = descriptors();
+    for (let index = 1; index < ROUNDS; index += 1) await round(index);
+    expect(await sandbox.files.read('to-1').catch(() => 'x')).toBe('x');
+    await sandbox.files.write('after', 'works');
+    expect(await sandbox.files.read('after')).toBe('works');
+    // Of those that were killed none is left.
+    if (before !== null) expect(descriptors()).toBeLessThan(before + Math.min(10, ROUNDS / 2));
+    expect(ends.get('io_error') ?? 0, JSON.stringify([...ends])).toBeGreaterThan(0);
+  });
+
+  it('ends a call that sends nothing more', { timeout: within(240_000) }, async () => {
+    await using daemon = await startDaemon();
+    await using sandbox = await Sandbox.create({ url: daemon.url });
+    const ends = new Set<string>();
+    for (let round = 0; round < ROUNDS || (round < 300 && !ends.has('io_error')); round += 1) {
+      await sandbox.exec('mkdir -p tree; cd tree; seq 2000 | xargs touch');
+      await sandbox.files.stat('tree');
+      const removing = endOf(silent(sandbox));
+      await sleep(Math.random() * 15);
+      killAgents(daemon);
+      const end = await inTime(removing, `the call of round ${round}`);
+      expect(ENDS).toContain(end);
+      ends.add(end);
+    }
+    expect(ends).toContain('io_error');
+  });
+
+  it('between calls is not noticed by the next one, not even by one that is never sent twice', async () => {
+    await using daemon = await startDaemon();
+    await using sandbox = await Sandbox.create({ url: daemon.url });
+    for (let round = 0; round < 3; round += 1) {
+      await sandbox.files.write(`from-${round}`, 'x');
+      killAgents(daemon);
+      // The time in which the daemon sees it.
+      await sleep(within(1000));
+      await sandbox.files.move(`from-${round}`, `to-${round}`);
+    }
+  });
+});
