@@ -42,7 +42,7 @@ export const attachRoutes: SandboxRoutes = (app, context) => {
     },
     wsHandler: async (socket: WebSocket, request: Request) => {
       const attachment = new Attachment(socket, request, context.closing);
-      await attachment.run(execsOf(await context.portOf(request)));
+      await attachment.run(context.portOf(request).then(execsOf));
     },
   });
 };
@@ -65,7 +65,8 @@ class Attachment {
     this.#closing = closing;
   }
 
-  async run(execs: ExecsPort): Promise<void> {
+  /** Listens before the port is there: what the socket tells meanwhile is told once. */
+  async run(port: Promise<ExecsPort>): Promise<void> {
     const socket = this.#socket;
     const stop = (): void => {
       this.#left.abort();
@@ -73,14 +74,15 @@ class Attachment {
     };
     socket.on('close', stop);
     socket.on('error', stop);
-    socket.on('message', (data: Buffer, isBinary: boolean) => this.#onMessage(execs, data, isBinary));
+    socket.on('message', (data: Buffer, isBinary: boolean) => this.#onMessage(port, data, isBinary));
+    if (this.#closing.aborted) stop();
     this.#closing.addEventListener('abort', stop, { once: true });
     const heartbeat = new IdleTimer(heartbeatMs, () => {
       if (socket.bufferedAmount === 0) socket.send(encodeOutputFrame({ type: 'heartbeat' }));
     });
     const ping = this.#watchPeer();
     try {
-      await this.#send(execs, heartbeat);
+      await this.#send(await port, heartbeat);
       socket.close(this.#closing.aborted ? GOING_AWAY : NORMAL);
     } catch (error) {
       if (!this.#left.signal.aborted || this.#closing.aborted) this.#refuse(error);
@@ -132,7 +134,7 @@ class Attachment {
     });
   }
 
-  #onMessage(execs: ExecsPort, data: Buffer, isBinary: boolean): void {
+  #onMessage(port: Promise<ExecsPort>, data: Buffer, isBinary: boolean): void {
     let message: AttachMessage;
     try {
       if (!isBinary)
@@ -149,10 +151,10 @@ class Attachment {
     this.#wait(1, data.length);
     const settled = (): void => this.#wait(-1, -data.length);
     if (message.type === 'stdin' || message.type === 'close_stdin') {
-      this.#input = this.#input.then(() => this.#carryOut(execs, message)).finally(settled);
+      this.#input = this.#input.then(() => this.#carryOut(port, message)).finally(settled);
     } else {
       // Never behind input that the command does not read.
-      void this.#carryOut(execs, message).finally(settled);
+      void this.#carryOut(port, message).finally(settled);
     }
   }
 
@@ -163,9 +165,10 @@ class Attachment {
     else if (this.#socket.isPaused) this.#socket.resume();
   }
 
-  async #carryOut(execs: ExecsPort, message: Exclude<AttachMessage, { type: 'acknowledge' }>): Promise<void> {
+  async #carryOut(port: Promise<ExecsPort>, message: Exclude<AttachMessage, { type: 'acknowledge' }>): Promise<void> {
     const { eid } = this.#request.params;
     try {
+      const execs = await port;
       switch (message.type) {
         case 'stdin':
           return await execs.write(eid, message.data);

@@ -1,0 +1,65 @@
+/** An attachment whose client, or server, ends while its sandbox is still looked for. */
+import { EventEmitter, once } from 'node:events';
+import { attachRoutes, type SandboxContext } from '@boxkite/kit';
+import type { SandboxPort } from '@boxkite/protocol';
+import type { FastifyInstance } from 'fastify';
+import { describe, expect, it } from 'vitest';
+
+/** What an attachment uses of a socket. */
+class FakeSocket extends EventEmitter {
+  readonly OPEN = 1;
+  readonly readyState = 1;
+  readonly bufferedAmount = 0;
+  readonly closes: number[] = [];
+  readonly send = (): void => undefined;
+  readonly ping = (): void => undefined;
+  close(status: number): void {
+    this.closes.push(status);
+  }
+}
+
+/** The part of a larger thing that is used here. */
+function part<Whole extends object>(value: object): Whole {
+  return value as Whole;
+}
+
+type Handler = (socket: FakeSocket, request: unknown) => Promise<void>;
+
+/** An attachment to a command that writes nothing and never ends. */
+function attach(closing: AbortSignal) {
+  const port = Promise.withResolvers<SandboxPort>();
+  let handler: Handler | undefined;
+  const app = {
+    route: (options: { wsHandler: Handler }): void => {
+      handler = options.wsHandler;
+    },
+  };
+  const context = { params: { extend: () => undefined }, portOf: () => port.promise, closing };
+  attachRoutes(part<FastifyInstance>(app), part<SandboxContext>(context));
+  const socket = new FakeSocket();
+  const ended = handler?.(socket, { params: { eid: 'e' }, query: {}, log: { error: () => undefined } });
+  const execs = {
+    // biome-ignore lint/correctness/useYield: a command that writes nothing
+    async *output(_id: string, _from: unknown, signal: AbortSignal) {
+      if (!signal.aborted) await once(signal, 'abort');
+    },
+  };
+  return { socket, ended, found: () => port.resolve(part<SandboxPort>({ execs })) };
+}
+
+describe('an attachment whose sandbox is looked for', () => {
+  it('ends when its client leaves meanwhile', async () => {
+    const { socket, ended, found } = attach(new AbortController().signal);
+    socket.emit('close');
+    found();
+    await ended;
+    expect(socket.closes).toHaveLength(1);
+  });
+
+  it('ends when the server has begun to close', async () => {
+    const { socket, ended, found } = attach(AbortSignal.abort());
+    found();
+    await ended;
+    expect(socket.closes).toEqual([1001]);
+  });
+});
