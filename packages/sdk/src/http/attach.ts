@@ -143,6 +143,8 @@ export class AttachedExec implements ExecHandle {
     const channel = await client.connect(path, v1.attachProtocol, signal);
     const abort = (): void => channel.close();
     signal?.addEventListener('abort', abort, { once: true });
+    // One that came while the connection was made is not told of again.
+    if (signal?.aborted === true) abort();
     this.#open = channel;
     this.#channel.resolve(channel);
     const discard = (): void => {
