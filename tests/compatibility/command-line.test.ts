@@ -50,7 +50,7 @@ describe('the published command line in local mode', () => {
       const started = performance.now();
       const { status, stdout } = await run('exec', '--timeout', '1', 'sleep 60');
       expect([status, stdout]).toEqual([1, 'exit code: 124\n']);
-      expect(performance.now() - started).toBeLessThan(15_000);
+      expect(performance.now() - started).toBeLessThan(40_000);
     });
 
     it('cuts output at a megabyte', async () => {

@@ -130,7 +130,7 @@ describe('tools of the published library', () => {
     },
     limit: async () => {
       const slow = use('bash_tool', { command: 'echo begun; sleep 60', timeout: 1 });
-      expect(await seconds(slow)).toBeLessThan(10);
+      expect(await seconds(slow)).toBeLessThan(40);
       expect(await slow).toMatch(/^Error .*\b124\b/);
       const long = await bash('head -c 3000000 /dev/zero | tr "\\0" x; echo no end');
       expect(long.match(/x/g)?.length).toBe(1_048_576);
@@ -154,7 +154,7 @@ describe('tools of the published library', () => {
       expect(long.match(/x/g)?.length).toBeLessThanOrEqual(262_144);
       expect(long).toMatch(/truncated\]$/);
       const slow = use('python_interpreter', { code: 'import time; time.sleep(60)', timeout: 1 });
-      expect(await seconds(slow)).toBeLessThan(15);
+      expect(await seconds(slow)).toBeLessThan(40);
       expect(await slow).toMatch(/^Error/);
       expect(await use('python_interpreter', { code: '6*7' })).toBe('42');
     },
@@ -426,7 +426,7 @@ describe('tools of the published library', () => {
       const took = await seconds(stopping);
       expect(await stopping).toMatch(/stopped/);
       expect(took).toBeGreaterThan(3);
-      expect(took).toBeLessThan(15);
+      expect(took).toBeLessThan(40);
     },
   });
 

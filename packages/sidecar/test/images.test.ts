@@ -168,7 +168,7 @@ describe('the helper', () => {
     const images = helper({ milliseconds: 150 });
     const before = performance.now();
     expect(await images.optimise(JOB, makeBomb(6000, 6000), STAYS)).toBeNull();
-    expect(performance.now() - before).toBeLessThan(5000);
+    expect(performance.now() - before).toBeLessThan(20_000);
     const patient = helper();
     const controller = new AbortController();
     const left = patient.optimise(JOB, makeBomb(6000, 6000), controller.signal);

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { ProcessInput } from '../src/session/process-input.ts';
 import { endOfCharacters, startOfCharacters } from '../src/session/utf8.ts';
 
-const PATIENCE_MS = 40;
+const PATIENCE_MS = 400;
 const never = new Promise<void>(() => undefined);
 
 describe('the input of a process', () => {
