@@ -104,7 +104,9 @@ describe(`kill -9, ${lane}`, () => {
         1000,
         () => JSON.stringify([alive(members), marked(marker)]),
       );
-      expect(runner, complaint).toBeDefined();
+      // On an emulated processor Node crashes now and then (SIGSEGV), a kill like ours before which its runner was not seen.
+      const crashed = slowness > 1 && owner.signalCode !== null && owner.signalCode !== 'SIGKILL';
+      if (!crashed) expect(runner, `${complaint} ended by ${owner.signalCode ?? owner.exitCode}`).toBeDefined();
       if (runner !== undefined) {
         await eventually(
           () => leftovers(runner.directory, groups).length === 0,
