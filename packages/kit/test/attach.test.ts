@@ -1,7 +1,7 @@
 /** An attachment whose client, or server, ends while its sandbox is still looked for. */
 import { EventEmitter, once } from 'node:events';
 import { attachRoutes, type SandboxContext } from '@boxkite/kit';
-import type { SandboxPort } from '@boxkite/protocol';
+import { BoxkiteError, encodeAttachMessage, type SandboxPort } from '@boxkite/protocol';
 import type { FastifyInstance } from 'fastify';
 import { describe, expect, it } from 'vitest';
 
@@ -11,7 +11,8 @@ class FakeSocket extends EventEmitter {
   readonly readyState = 1;
   readonly bufferedAmount = 0;
   readonly closes: number[] = [];
-  readonly send = (): void => undefined;
+  readonly sent: Uint8Array[] = [];
+  readonly send = (frame: Uint8Array): void => void this.sent.push(frame);
   readonly ping = (): void => undefined;
   close(status: number): void {
     this.closes.push(status);
@@ -38,13 +39,15 @@ function attach(closing: AbortSignal) {
   attachRoutes(part<FastifyInstance>(app), part<SandboxContext>(context));
   const socket = new FakeSocket();
   const ended = handler?.(socket, { params: { eid: 'e' }, query: {}, log: { error: () => undefined } });
+  const written: Uint8Array[] = [];
   const execs = {
+    write: async (_id: string, data: Uint8Array) => void written.push(data),
     // biome-ignore lint/correctness/useYield: a command that writes nothing
     async *output(_id: string, _from: unknown, signal: AbortSignal) {
       if (!signal.aborted) await once(signal, 'abort');
     },
   };
-  return { socket, ended, found: () => port.resolve(part<SandboxPort>({ execs })) };
+  return { socket, ended, written, missing: port.reject, found: () => port.resolve(part<SandboxPort>({ execs })) };
 }
 
 describe('an attachment whose sandbox is looked for', () => {
@@ -61,5 +64,22 @@ describe('an attachment whose sandbox is looked for', () => {
     found();
     await ended;
     expect(socket.closes).toEqual([1001]);
+  });
+
+  it('writes what it was sent meanwhile', async () => {
+    const { socket, ended, written, found } = attach(new AbortController().signal);
+    socket.emit('message', Buffer.from(encodeAttachMessage({ type: 'stdin', data: Buffer.from('early') })), true);
+    found();
+    await expect.poll(() => Buffer.concat(written).toString()).toBe('early');
+    socket.emit('close');
+    await ended;
+  });
+
+  it('is told why there is none, and ends', async () => {
+    const { socket, ended, missing } = attach(new AbortController().signal);
+    missing(new BoxkiteError('not_found', 'there is no such sandbox'));
+    await ended;
+    expect(Buffer.concat(socket.sent).toString()).toContain('there is no such sandbox');
+    expect(socket.closes).toEqual([1000]);
   });
 });
