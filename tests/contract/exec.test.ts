@@ -234,6 +234,7 @@ describe(`exec, ${lane}`, () => {
       );
       await shell.until('sleep 30 &');
       await shell.until('sleep 30\r\n');
+      // It names the job before it gives it the terminal.
       await sleep(200);
       await shell.handle.write(Buffer.from('\u0003'));
       const { record, stdout } = await shell.drain();
