@@ -9,7 +9,7 @@ use crate::ops::{self, Started};
 use crate::outbox::{After, Outbox};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 const READ_BUFFER: usize = 64 << 10;
@@ -31,7 +31,7 @@ pub struct Connection {
     pool: Arc<Pool>,
     control: Arc<Control>,
     outbox: Outbox,
-    key: AtomicU64,
+    key: u64,
     /// 0: nobody reads, 1: a thread reads, 2: it has to look once more.
     reading: AtomicU8,
     closed: AtomicBool,
@@ -46,18 +46,13 @@ impl Connection {
             pool: pool.clone(),
             control,
             outbox: Outbox::new(socket),
-            key: AtomicU64::new(0),
+            key: pool.new_key(),
             reading: AtomicU8::new(0),
             closed: AtomicBool::new(false),
             receiver: Mutex::default(),
             calls: Mutex::default(),
         });
-        // The key is known before any event is handled, because the reader takes this lock.
-        let receiver = lock(&connection.receiver);
-        let key = pool.add(connection.outbox.fd(), IN, connection.clone())?;
-        connection.key.store(key, Ordering::SeqCst);
-        drop(receiver);
-        Ok(())
+        pool.add(connection.key, connection.outbox.fd(), IN, connection.clone())
     }
 
     /// The pool whose threads serve this connection.
@@ -88,8 +83,7 @@ impl Connection {
         if self.closed.load(Ordering::SeqCst) {
             return;
         }
-        let key = self.key.load(Ordering::SeqCst);
-        if self.pool.modify(self.outbox.fd(), events, key).is_err() {
+        if self.pool.modify(self.outbox.fd(), events, self.key).is_err() {
             self.close();
         }
     }
@@ -100,7 +94,7 @@ impl Connection {
             return;
         }
         self.outbox.close();
-        self.pool.remove(self.outbox.fd(), self.key.load(Ordering::SeqCst));
+        self.pool.remove(self.outbox.fd(), self.key);
         let calls: Vec<Arc<Call>> = lock(&self.calls).drain().map(|(_, call)| call).collect();
         calls.iter().for_each(|call| call.cancel());
     }

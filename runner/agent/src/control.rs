@@ -37,7 +37,7 @@ impl Control {
         let control =
             Arc::new(Control { channel, pool: pool.clone(), count: Mutex::default(), receiving: Mutex::default() });
         control.send(b"R")?;
-        pool.add(fd, libc::EPOLLIN as u32, control)?;
+        pool.add(pool.new_key(), fd, libc::EPOLLIN as u32, control)?;
         Ok(())
     }
 

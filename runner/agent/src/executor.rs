@@ -101,13 +101,16 @@ impl Pool {
         }))
     }
 
-    /// Adds a source, edge-triggered; the key is for [`Pool::modify`] and [`Pool::remove`].
-    pub fn add(&self, fd: RawFd, events: u32, source: Arc<dyn Source>) -> Result<u64, Errno> {
-        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+    /// A key that no other source has. A source knows its own before it is added: its first events may close it.
+    pub fn new_key(&self) -> u64 {
+        self.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds a source under its key, edge-triggered.
+    pub fn add(&self, key: u64, fd: RawFd, events: u32, source: Arc<dyn Source>) -> Result<(), Errno> {
         lock(&self.sources).insert(key, source);
         control(&self.epoll, libc::EPOLL_CTL_ADD, fd, events | libc::EPOLLET as u32, key)
-            .inspect_err(|_| drop(lock(&self.sources).remove(&key)))?;
-        Ok(key)
+            .inspect_err(|_| drop(lock(&self.sources).remove(&key)))
     }
 
     /// Changes the events of a source; what is ready already is reported again.

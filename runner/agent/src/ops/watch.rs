@@ -106,7 +106,8 @@ impl Watch {
         let source = Arc::new(Ready { call: call.clone(), flag: flag.clone() });
         let pool = call.connection.pool().clone();
         let fd = self.inotify.as_raw_fd();
-        let key = pool.add(fd, libc::EPOLLIN as u32, source)?;
+        let key = pool.new_key();
+        pool.add(key, fd, libc::EPOLLIN as u32, source)?;
         let _registration = Registration { pool, fd, key };
         let count = (self.directories.len() as u32).to_le_bytes();
         call.send(&frames::frame(kind::META, call.id, &count)).await?;
