@@ -2,10 +2,11 @@
 import type { ExecEvent } from '@boxkite/protocol';
 import { encodeOutputFrame } from '@boxkite/protocol';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../src/sandbox.ts';
 import { Sandbox as SandboxClass } from '../src/sandbox.ts';
 import { FakeHandle, FakeSandbox, record } from './fake-port.ts';
+import type { Hook } from './v1-server.ts';
 import { V1Server } from './v1-server.ts';
 
 const STREAMS = ['stdout', 'stderr'] as const;
@@ -229,4 +230,87 @@ test('a silent server is a cut, which is given up when its patience ends', async
   const events = followOutput(open, { follow: true, times, explain });
   await expect(events.next()).rejects.toMatchObject({ phase: 'cut' });
   expect(opened).toBeGreaterThan(1);
+});
+
+describe('input that is written behind its command, when a part of it is lost,', () => {
+  /** A command that waits for the end of its input, or for its kill. */
+  function waiting(): FakeHandle {
+    const { promise, resolve } = Promise.withResolvers<ExecEvent>();
+    const handle = new FakeHandle(
+      (async function* (): AsyncGenerator<ExecEvent> {
+        yield await promise;
+      })(),
+    );
+    handle.write = async () => undefined;
+    handle.closeStdin = async () => resolve({ type: 'ended', record: record() });
+    handle.kill = async () => {
+      handle.calls.push('kill');
+      resolve({ type: 'ended', record: record({ end: 'killed', exit_code: null, reason: 'requested' }) });
+    };
+    return handle;
+  }
+
+  /** Answers the second piece of input by this, and the kill too where it says so. */
+  function losing(server: V1Server, lose: Hook, kill: Hook = () => false): void {
+    let pieces = 0;
+    server.hook = (request, response, body) => {
+      if (request.url?.endsWith('/signal') === true) return kill(request, response, body);
+      if (request.url?.endsWith('/input') !== true) return false;
+      pieces += 1;
+      return pieces === 2 && lose(request, response, body);
+    };
+  }
+
+  const cut: Hook = (_request, response) => {
+    response.destroy();
+    return true;
+  };
+  const stdin = new Uint8Array(5_500_000);
+  const ways = [
+    ['exec', (sandbox: Sandbox) => sandbox.exec('x', { stdin })],
+    ['stream', (sandbox: Sandbox) => sandbox.stream('x', { stdin }).result],
+    ['attach', async (sandbox: Sandbox) => sandbox.attach((await sandbox.execs.start('x', { stdin })).exec_id).result],
+    [
+      'output',
+      async (sandbox: Sandbox) => {
+        const { exec_id } = await sandbox.execs.start('x', { stdin });
+        for await (const event of sandbox.execs.output(exec_id)) void event;
+      },
+    ],
+  ] as const;
+
+  test.each(ways)('kills the command and fails the call: %s', async (_way, run) => {
+    const handle = waiting();
+    await using server = await V1Server.start(new FakeSandbox(async () => handle));
+    const sandbox = await sandboxAt(server);
+    losing(server, cut);
+    await expect(run(sandbox)).rejects.toMatchObject({ name: 'BoxkiteError', code: 'connection_lost' });
+    expect(handle.calls).toEqual(['kill']);
+  });
+
+  test.each(ways)('fails the call of a command that can not be killed: %s', async (_way, run) => {
+    await using server = await V1Server.start(new FakeSandbox(async () => waiting()));
+    const sandbox = await sandboxAt(server);
+    const refuse: Hook = (_request, response) => {
+      const text = JSON.stringify({ error: { code: 'internal', message: 'no' } });
+      response.writeHead(500, { 'content-type': 'application/json' }).end(text);
+      return true;
+    };
+    losing(server, cut, refuse);
+    await expect(run(sandbox)).rejects.toMatchObject({ name: 'BoxkiteError', code: 'connection_lost' });
+  });
+
+  test.each(['exec_ended', 'stdin_closed'])('is no failure where the command has enough: %s', async (code) => {
+    const handle = waiting();
+    await using server = await V1Server.start(new FakeSandbox(async () => handle));
+    const sandbox = await sandboxAt(server);
+    losing(server, (_request, response) => {
+      void handle.closeStdin();
+      response.writeHead(409, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ error: { code, message: 'enough' } }));
+      return true;
+    });
+    expect(await sandbox.exec('x', { stdin })).toMatchObject({ end: 'exited', exit_code: 0 });
+    expect(handle.calls).toEqual([]);
+  });
 });

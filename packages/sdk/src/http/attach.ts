@@ -11,6 +11,7 @@ import type {
 } from '@boxkite/protocol';
 import { BoxkiteError, encodeAttachMessage, v1 } from '@boxkite/protocol';
 import type { HttpClient } from './client.ts';
+import type { Feed } from './feed.ts';
 import type { Offsets, OutputSource } from './follow.ts';
 import { followOutput } from './follow.ts';
 import { execPath, withQuery } from './paths.ts';
@@ -32,6 +33,8 @@ export interface AttachParts {
   readonly effective: Effective;
   readonly range: OutputRange;
   readonly signal: AbortSignal | undefined;
+  /** Input that is written behind it. */
+  readonly feed: Feed | undefined;
 }
 
 /**
@@ -42,6 +45,8 @@ export class AttachedExec implements ExecHandle {
   readonly exec_id: string;
   readonly effective: Effective;
   readonly #parts: AttachParts;
+  /** Ends its connections. */
+  readonly #signal: AbortSignal | undefined;
   #channel = Promise.withResolvers<MessageChannel>();
   #open: MessageChannel | null = null;
   #iterated = false;
@@ -54,6 +59,7 @@ export class AttachedExec implements ExecHandle {
 
   constructor(parts: AttachParts) {
     this.#parts = parts;
+    this.#signal = parts.feed?.bounded(parts.signal) ?? parts.signal;
     this.exec_id = parts.summary.exec_id;
     this.effective = parts.effective;
     this.#taken = { stdout: parts.range.stdout ?? 0, stderr: parts.range.stderr ?? 0 };
@@ -94,12 +100,14 @@ export class AttachedExec implements ExecHandle {
   }
 
   async *#events(): AsyncGenerator<ExecEvent, void, undefined> {
-    const { client, range, signal } = this.#parts;
+    const { client, range, feed } = this.#parts;
+    const signal = this.#signal;
     const explain = (error: unknown): unknown => client.explain(error, signal);
     const onFailure = (failure: ErrorBody): boolean => this.#inputFailed(failure);
     const options = { start: { ...this.#taken }, follow: true, signal, explain, onFailure };
+    const followed = followOutput((offsets) => this.#connect(offsets), options);
     try {
-      for await (const event of followOutput((offsets) => this.#connect(offsets), options)) {
+      for await (const event of feed?.guard(followed, this.#parts.signal) ?? followed) {
         if (event.type === 'ended') this.#finish(new BoxkiteError('exec_ended', 'the command has ended'));
         if (event.type === 'ended' || range.only === undefined || event.stream === range.only) yield event;
         if (event.type !== 'ended')
@@ -137,7 +145,8 @@ export class AttachedExec implements ExecHandle {
   }
 
   async #connect(offsets: Offsets): Promise<OutputSource> {
-    const { client, sandbox, signal } = this.#parts;
+    const { client, sandbox } = this.#parts;
+    const signal = this.#signal;
     const query = { stdout_offset: offsets.stdout, stderr_offset: offsets.stderr };
     const path = withQuery(execPath(sandbox, this.exec_id, '/attach'), query);
     const channel = await client.connect(path, v1.attachProtocol, signal);
@@ -166,7 +175,7 @@ export class AttachedExec implements ExecHandle {
     try {
       await channel.send(message);
     } catch (error) {
-      throw this.#parts.client.explain(error, this.#parts.signal);
+      throw this.#parts.client.explain(error, this.#signal);
     }
   }
 

@@ -16,6 +16,7 @@ import { collectedExec, toBase64 } from './answers.ts';
 import { AttachedExec } from './attach.ts';
 import { pause, within } from './backoff.ts';
 import type { Call, HttpClient } from './client.ts';
+import { Feed } from './feed.ts';
 import { followOutput } from './follow.ts';
 import { execPath, sandboxPath, withQuery } from './paths.ts';
 import type { HttpResponse } from './transport.ts';
@@ -40,6 +41,8 @@ export class HttpExecs implements ExecsPort {
   /** Input is written in the order of its calls. */
   readonly #writing = new Map<string, Promise<void>>();
   readonly #opening = new Set<Promise<unknown>>();
+  /** Input that is being written behind its command, or was lost. */
+  readonly #feeds = new Map<string, Feed>();
 
   constructor(client: HttpClient, sandbox: string, effective: () => Effective) {
     this.#client = client;
@@ -57,8 +60,7 @@ export class HttpExecs implements ExecsPort {
       ...(tty === undefined ? {} : { tty }),
     };
     const summary = await this.#client.json(this.#keyed('/execs', body, signal), v1.execSummary);
-    // A command that ends before it has read everything is no failure of its start.
-    if (large && request.stdin instanceof Uint8Array) this.#feed(summary.exec_id, request.stdin).catch(() => undefined);
+    if (large && request.stdin instanceof Uint8Array) this.#feed(summary.exec_id, request.stdin);
     return summary;
   }
 
@@ -99,6 +101,12 @@ export class HttpExecs implements ExecsPort {
   }
 
   output(execId: string, range: OutputRange = {}, signal?: AbortSignal): AsyncIterable<ExecEvent> {
+    const feed = this.#feeds.get(execId);
+    if (feed === undefined) return this.#output(execId, range, signal);
+    return feed.guard(this.#output(execId, range, feed.bounded(signal)), signal);
+  }
+
+  #output(execId: string, range: OutputRange, signal: AbortSignal | undefined): AsyncIterable<ExecEvent> {
     const { only, follow = true } = range;
     const path = execPath(this.#sandbox, execId, '/output');
     const open = async (offsets: { readonly stdout: number; readonly stderr: number }) => {
@@ -119,7 +127,7 @@ export class HttpExecs implements ExecsPort {
   async attach(execId: string, range: OutputRange = {}, signal?: AbortSignal): Promise<ExecHandle> {
     const summary = await this.get(execId, signal);
     const effective = summary.record?.effective ?? this.#effective();
-    const held = { client: this.#client, execs: this, sandbox: this.#sandbox };
+    const held = { client: this.#client, execs: this, sandbox: this.#sandbox, feed: this.#feeds.get(execId) };
     return new AttachedExec({ ...held, summary, effective, range, signal });
   }
 
@@ -191,9 +199,12 @@ export class HttpExecs implements ExecsPort {
     }
   }
 
-  async #feed(execId: string, data: Uint8Array): Promise<void> {
-    await this.write(execId, data);
-    await this.closeStdin(execId);
+  #feed(execId: string, data: Uint8Array): void {
+    const feed = new Feed(this, execId);
+    this.#feeds.set(execId, feed);
+    void feed.pass(data).then((whole) => {
+      if (whole) this.#feeds.delete(execId);
+    });
   }
 
   /** With input that is too long for one request. */
