@@ -6,7 +6,7 @@ import { type CommitMode, RunnerExecution } from './execution.ts';
 import { abortedBy, naming } from './faults.ts';
 import { FrameType } from './frames.ts';
 import { type ExecFields, encodeExec } from './operations.ts';
-import type { StdinWriter } from './stdin.ts';
+import type { HeldInput, StdinWriter } from './stdin.ts';
 import type { RunnerExecRequest } from './types.ts';
 
 /** What an exec call needs beside its fields. */
@@ -18,7 +18,7 @@ export interface ExecCallOptions {
   /** The writer of standard input once the exec has its number; absent where it has no later input. */
   readonly stdin: ((exec: bigint) => StdinWriter) | null;
   /** Input that is written and closed in the background. */
-  readonly input: Uint8Array | null;
+  readonly input: HeldInput | null;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -81,7 +81,8 @@ class ExecCall implements PendingCall {
   }
 
   fail(error: BoxkiteError): void {
-    const { request, signal } = this.#options;
+    const { request, input, signal } = this.#options;
+    input?.free();
     signal?.removeEventListener('abort', this.abort);
     this.#reject(signal?.aborted === true ? abortedBy(signal) : naming(error, request));
   }

@@ -21,7 +21,8 @@ import {
   encodeProbe,
   encodePrograms,
 } from './operations.ts';
-import { StdinWriter } from './stdin.ts';
+import { type HeldInput, StdinWriter } from './stdin.ts';
+import { type StdinHolder, StdinMemory } from './stdin-memory.ts';
 import type {
   CloseOptions,
   FileView,
@@ -47,11 +48,13 @@ export class RunnerClient {
   readonly #connection: Connection;
   readonly #connect: () => Promise<Socket>;
   readonly #environment: Environment;
+  readonly #stdinMemory: StdinMemory;
 
   /** `socket` is connected: the owner's descriptor, or one more connection to `runner.sock`. The client owns it from here. */
   constructor(socket: Socket, options: RunnerClientOptions) {
     this.#connect = options.connect;
     this.#environment = new Environment(options.environment);
+    this.#stdinMemory = new StdinMemory(options.stdinBytes ?? Number.POSITIVE_INFINITY);
     this.#connection = new Connection(socket, options.memory);
   }
 
@@ -118,7 +121,7 @@ export class RunnerClient {
   /**
    * Starts a command. Aborting before the start rejects `aborted` when nothing of it runs; after the start it kills the
    * exec. `limits.output_bytes` bounds what the handle gives out per stream, unless the caller commits; the rest is one
-   * gap before the end.
+   * gap before the end. Errors: those of the runner, and `capacity` where too much standard input waits for commands.
    */
   exec(
     sandbox: SandboxId,
@@ -128,8 +131,12 @@ export class RunnerClient {
   ): Promise<RunnerExecution> {
     if (isAborted(signal)) return Promise.reject(abortedBy(signal));
     let fields: ExecFields;
+    let input: HeldInput | null = null;
     try {
       fields = execFields(sandbox, request, this.#environment);
+      // Too long for the request itself.
+      if (fields.stdin === 2 && request.stdin instanceof Uint8Array)
+        input = { data: request.stdin, free: this.#stdinMemory.hold(sandbox, request.stdin.length) };
     } catch (error) {
       if (error instanceof BoxkiteError) return Promise.reject(error);
       throw error;
@@ -138,9 +145,8 @@ export class RunnerClient {
       request,
       outputBytes: commits === 'caller' ? undefined : request.limits?.output_bytes,
       commits,
-      stdin: fields.stdin >= 2 ? (exec) => this.#stdin(exec) : null,
-      // Too long for the request itself.
-      input: fields.stdin === 2 && request.stdin instanceof Uint8Array ? request.stdin : null,
+      stdin: fields.stdin >= 2 ? (exec) => this.#stdin(exec, sandbox) : null,
+      input,
       signal,
     });
   }
@@ -163,7 +169,7 @@ export class RunnerClient {
         expects: FrameType.attached,
         answer: (payload) => {
           const { effective, stdoutFrom, stderrFrom } = decodeAttached(payload);
-          const stdin = this.#stdin(exec);
+          const stdin = this.#stdin(exec, `exec ${exec}`);
           const execution = new RunnerExecution(this.#connection, {
             exec,
             effective,
@@ -216,8 +222,9 @@ export class RunnerClient {
     }
   }
 
-  #stdin(exec: bigint): StdinWriter {
-    return new StdinWriter(() => this.#handedOver(encodeAttach(ONLY_REQUEST, exec, 1)));
+  #stdin(exec: bigint, holder: StdinHolder): StdinWriter {
+    const open = (): Promise<Socket> => this.#handedOver(encodeAttach(ONLY_REQUEST, exec, 1));
+    return new StdinWriter(open, (bytes) => this.#stdinMemory.hold(holder, bytes));
   }
 
   async #handedOver(frame: Buffer): Promise<Socket> {

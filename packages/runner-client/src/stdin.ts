@@ -1,25 +1,53 @@
 import type { Socket } from 'node:net';
 import { BoxkiteError } from '@boxkite/protocol';
 
+/** A write of so many bytes that is the only one is never refused. */
+const FREE_BYTES = 64 * 1024;
+
+/** Input for which memory is held already, until `free` is called. */
+export interface HeldInput {
+  readonly data: Uint8Array;
+  readonly free: () => void;
+}
+
 /**
  * The standard input of one exec on a connection of its own, opened at the first use. Writes keep their order; each
  * resolves when the kernel has taken its bytes.
  */
 export class StdinWriter {
   readonly #open: () => Promise<Socket>;
+  readonly #hold: (bytes: number) => () => void;
+  /** Writes whose bytes are not taken yet. */
+  #waiting = 0;
   #socket: Promise<Socket> | null = null;
   #closing = false;
   /** The exec has ended or its connection is lost. */
   #ended = false;
 
-  /** `open` gives a socket whose next byte is standard input. */
-  constructor(open: () => Promise<Socket>) {
+  /** `open` gives a socket whose next byte is standard input; `hold` what frees the memory of as many bytes that wait. */
+  constructor(open: () => Promise<Socket>, hold: (bytes: number) => () => void) {
     this.#open = open;
+    this.#hold = hold;
   }
 
-  /** Rejects `stdin_closed`, or `exec_ended` after the end. */
+  /** Rejects `stdin_closed`, or `exec_ended` after the end; `capacity` where too much waits for the command already. */
   async write(data: Uint8Array): Promise<void> {
     if (this.#closing) throw stdinClosed('it was closed by its writer');
+    // A little is always taken, so that those who wait for each write never need the memory of others.
+    const free = this.#waiting === 0 && data.length <= FREE_BYTES ? null : this.#hold(data.length);
+    await this.#write(data).finally(free);
+  }
+
+  async #write(data: Uint8Array): Promise<void> {
+    this.#waiting += 1;
+    try {
+      await this.#taken(data);
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+
+  async #taken(data: Uint8Array): Promise<void> {
     const socket = await this.#connected();
     if (data.length === 0) return;
     await new Promise<void>((resolve, reject) => {
@@ -32,8 +60,10 @@ export class StdinWriter {
   }
 
   /** Writes and closes in the background; a command that does not read all of it is no failure. */
-  writeAll(data: Uint8Array, onFailure: (error: BoxkiteError) => void): void {
-    const done = this.write(data).then(() => this.close());
+  writeAll({ data, free }: HeldInput, onFailure: (error: BoxkiteError) => void): void {
+    const done = this.#write(data)
+      .finally(free)
+      .then(() => this.close());
     done.catch((error: unknown) => {
       const known =
         error instanceof BoxkiteError ? error : new BoxkiteError('internal', 'standard input failed', { cause: error });

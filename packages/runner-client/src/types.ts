@@ -158,4 +158,6 @@ export interface RunnerClientOptions {
   readonly environment: Readonly<Record<string, string>>;
   /** What the client's own socket is read into, where it was made with its `options`. */
   readonly memory?: ReadMemory | undefined;
+  /** Most bytes of standard input that may wait for commands, shared by the sandboxes. Default: no bound. */
+  readonly stdinBytes?: number | undefined;
 }

@@ -5,6 +5,8 @@ import { BoxkiteError } from '@boxkite/protocol';
 import { COMMAND_ENVIRONMENT, ReadMemory, type RunnerAccess, RunnerClient } from '@boxkite/runner-client';
 
 const POLL_MS = 2;
+/** Of standard input that commands have not read yet. */
+const MOST_STDIN_BYTES = 512 * 1024 * 1024;
 
 /** The daemon's runner. Its end is the end of every sandbox, and of this process too. */
 export class RunnerConnection implements RunnerAccess {
@@ -16,6 +18,7 @@ export class RunnerConnection implements RunnerAccess {
       connect: () => dial(path),
       environment: COMMAND_ENVIRONMENT,
       memory,
+      stdinBytes: MOST_STDIN_BYTES,
     });
     void this.#client.lost.then(() => {
       this.#ended = true;

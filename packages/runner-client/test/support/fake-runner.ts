@@ -138,10 +138,10 @@ export class FakeRunner implements AsyncDisposable {
     });
 
   /** With sizes: one that reads into memory of these. */
-  async client(sizes?: ReadSizes): Promise<RunnerClient> {
+  async client(sizes?: ReadSizes, stdinBytes?: number): Promise<RunnerClient> {
     const memory = sizes === undefined ? undefined : new ReadMemory(sizes);
     const socket = await this.connect(memory?.options);
-    const options = { connect: () => this.connect(), environment: FAKE_ENVIRONMENT, memory };
+    const options = { connect: () => this.connect(), environment: FAKE_ENVIRONMENT, memory, stdinBytes };
     const client = new RunnerClient(socket, options);
     this.#clients.push(client);
     return client;
