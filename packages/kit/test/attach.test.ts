@@ -27,7 +27,7 @@ function part<Whole extends object>(value: object): Whole {
 type Handler = (socket: FakeSocket, request: unknown) => Promise<void>;
 
 /** An attachment to a command that writes nothing and never ends. */
-function attach(closing: AbortSignal) {
+function attach(closing: AbortSignal, taken: () => Promise<void> = () => Promise.resolve()) {
   const port = Promise.withResolvers<SandboxPort>();
   let handler: Handler | undefined;
   const app = {
@@ -41,7 +41,11 @@ function attach(closing: AbortSignal) {
   const ended = handler?.(socket, { params: { eid: 'e' }, query: {}, log: { error: () => undefined } });
   const written: Uint8Array[] = [];
   const execs = {
-    write: async (_id: string, data: Uint8Array) => void written.push(data),
+    write: (_id: string, data: Uint8Array) => {
+      written.push(data);
+      return taken();
+    },
+    closeStdin: async () => void written.push(Buffer.from(', closed')),
     // biome-ignore lint/correctness/useYield: a command that writes nothing
     async *output(_id: string, _from: unknown, signal: AbortSignal) {
       if (!signal.aborted) await once(signal, 'abort');
@@ -49,6 +53,20 @@ function attach(closing: AbortSignal) {
   };
   return { socket, ended, written, missing: port.reject, found: () => port.resolve(part<SandboxPort>({ execs })) };
 }
+
+describe('an attachment whose client has left', () => {
+  it('keeps no input back for a command that does not read', async () => {
+    const { socket, ended, written, found } = attach(new AbortController().signal, () => new Promise(() => undefined));
+    found();
+    for (const text of ['one ', 'two ', 'three'])
+      socket.emit('message', Buffer.from(encodeAttachMessage({ type: 'stdin', data: Buffer.from(text) })), true);
+    socket.emit('message', Buffer.from(encodeAttachMessage({ type: 'close_stdin' })), true);
+    await expect.poll(() => Buffer.concat(written).toString()).toBe('one ');
+    socket.emit('close');
+    await ended;
+    await expect.poll(() => Buffer.concat(written).toString()).toBe('one two three, closed');
+  });
+});
 
 describe('an attachment whose sandbox is looked for', () => {
   it('ends when its client leaves meanwhile', async () => {

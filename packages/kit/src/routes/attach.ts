@@ -55,7 +55,9 @@ class Attachment {
   #acknowledged: { stdout: number; stderr: number } | null = null;
   readonly #sent = { stdout: 0, stderr: 0 };
   #wake: (() => void) | null = null;
+  /** Its input in order: settles when the next piece may be handed on. */
   #input: Promise<void> = Promise.resolve();
+  #handOn: (() => void) | null = null;
   #waiting = 0;
   #waitingBytes = 0;
 
@@ -71,6 +73,7 @@ class Attachment {
     const stop = (): void => {
       this.#left.abort();
       this.#wake?.();
+      this.#handOn?.();
     };
     socket.on('close', stop);
     socket.on('error', stop);
@@ -151,11 +154,20 @@ class Attachment {
     this.#wait(1, data.length);
     const settled = (): void => this.#wait(-1, -data.length);
     if (message.type === 'stdin' || message.type === 'close_stdin') {
-      this.#input = this.#input.then(() => this.#carryOut(port, message)).finally(settled);
+      this.#input = this.#input.then(() => this.#feed(this.#carryOut(port, message).finally(settled)));
     } else {
       // Never behind input that the command does not read.
       void this.#carryOut(port, message).finally(settled);
     }
+  }
+
+  /** Waits for one piece of input while there is a client; what it has left is the command's, within its bound. */
+  async #feed(piece: Promise<void>): Promise<void> {
+    if (this.#left.signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      this.#handOn = resolve;
+      void piece.finally(resolve);
+    });
   }
 
   #wait(messages: number, bytes: number): void {
