@@ -3,6 +3,7 @@ import type { RunnerFiles } from '@boxkite/runner-client';
 import type { SessionCore, SessionPart } from '../session/part.ts';
 import type { Redaction } from '../session/redaction.ts';
 import type { SidecarSettings } from '../settings.ts';
+import { EditTurns } from './edit-turns.ts';
 
 /** Where files are kept beyond the sandbox. */
 export interface FileStore {
@@ -18,6 +19,7 @@ export interface FileStore {
 export class SessionFiles implements SessionPart {
   readonly #core: SessionCore;
   readonly store: FileStore;
+  readonly edits = new EditTurns();
 
   constructor(core: SessionCore, store: FileStore) {
     this.#core = core;

@@ -6,13 +6,14 @@ import { BoxkiteError } from '@boxkite/protocol';
 import { FileAgentError, fileChanged, type RunnerFiles, TextBytes, writeExpecting } from '@boxkite/runner-client';
 import type { Redaction } from '../session/redaction.ts';
 import { applyEdit, type Edit, whyNoMatch } from './edit.ts';
+import type { EditTurns } from './edit-turns.ts';
 import { countLines, type LineRange, LineView } from './line-view.ts';
 
 /** Files that are shown, in bytes. */
 const MOST_VIEWED = 26_214_400;
 /** Files that are edited, in bytes. */
 const MOST_EDITED = 10_485_760;
-/** Times that an edit is made anew because somebody else has written meanwhile. */
+/** Times that an edit is made anew because somebody else has written meanwhile: a command, or another process. */
 const MOST_TRIES = 20;
 const PATIENCE_MS = 25;
 const MASK = /\[(?:redacted|hidden|masked|REDACTED_SECRET):[A-Za-z0-9._-]+\]|\[\*\*\*\]/;
@@ -61,18 +62,34 @@ export async function viewFile(
   return { ...view.finish(), lines, etag: etagOf(hash.digest()) };
 }
 
+/** Which edit of which file. */
+interface Editing {
+  readonly path: string;
+  readonly edit: Edit;
+  readonly expected: FilePrecondition | null;
+}
+
 /** Replaces text; whoever else writes at the same time loses nothing. Errors: `bad_request`, `file_changed`, `file_busy`. */
 export async function editFile(
-  files: RunnerFiles,
-  { path, edit, expected }: { readonly path: string; readonly edit: Edit; readonly expected: FilePrecondition | null },
+  files: Pick<RunnerFiles, 'agent' | 'agentStream'>,
+  turns: EditTurns,
+  editing: Editing,
   signal: AbortSignal,
 ): Promise<Edited> {
-  if (edit.oldText === '') {
+  if (editing.edit.oldText === '') {
     throw new BoxkiteError('bad_request', 'old_str is empty', {
       hint: 'Give the text that is to be replaced; a new file is made by /file-create.',
       details: { field: 'old_str' },
     });
   }
+  return await turns.take(editing.path, signal, () => editAmongOthers(files, editing, signal));
+}
+
+async function editAmongOthers(
+  files: Pick<RunnerFiles, 'agent' | 'agentStream'>,
+  { path, edit, expected }: Editing,
+  signal: AbortSignal,
+): Promise<Edited> {
   for (let tries = 1; ; tries += 1) {
     const before = await readWhole(files, path, MOST_EDITED, signal);
     const digest = createHash('sha256').update(before).digest();
@@ -129,7 +146,12 @@ export async function createFile(
 }
 
 /** The bytes of a file of at most so many. Errors: `file_over_limit`. */
-export async function readWhole(files: RunnerFiles, path: string, most: number, signal: AbortSignal): Promise<Buffer> {
+export async function readWhole(
+  files: Pick<RunnerFiles, 'agentStream'>,
+  path: string,
+  most: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   for await (const part of pieces(files, path, most, signal)) parts.push(part);
   return Buffer.concat(parts);
@@ -137,7 +159,7 @@ export async function readWhole(files: RunnerFiles, path: string, most: number, 
 
 /** Its size is known before the first byte is asked for, and no more is read, however much it grows. */
 async function* pieces(
-  files: RunnerFiles,
+  files: Pick<RunnerFiles, 'agentStream'>,
   path: string,
   most: number,
   signal: AbortSignal,
@@ -165,7 +187,7 @@ async function* pieces(
 
 /** False where the file is not what it was. */
 async function replaceUnchanged(
-  files: RunnerFiles,
+  files: Pick<RunnerFiles, 'agent'>,
   { path, digest, content }: { readonly path: string; readonly digest: Uint8Array; readonly content: Buffer },
   signal: AbortSignal,
 ): Promise<boolean> {

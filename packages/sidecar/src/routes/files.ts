@@ -62,10 +62,10 @@ export const referenceFileRoutes: SidecarRoutes = (app, context) => {
       const path = writablePath(request.body.path);
       const expected = preconditionOf(request.headers);
       const { old_str: oldText, new_str: newText, replace_all: all } = request.body;
-      const { present, store } = filesOf(request);
+      const { present, edits, store } = filesOf(request);
       const signal = clientSignal(reply.raw, context.closing);
       const edit = { oldText, newText, all: all ?? false };
-      const { occurrences, etag, hint } = await editFile(present, { path, edit, expected }, signal);
+      const { occurrences, etag, hint } = await editFile(present, edits, { path, edit, expected }, signal);
       if (occurrences > 0) store.written();
       reply.header('etag', etag);
       return { path, replaced: occurrences > 0, occurrences, sha256: etag.slice(1, -1), ...(hint ? { hint } : {}) };
