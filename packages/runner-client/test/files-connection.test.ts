@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BoxkiteError } from '@boxkite/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { encodeFrame, frameTypes } from '../src/files/frames.ts';
 import { FileAgentClient, FileAgentDisconnectedError } from '../src/files/index.ts';
 import { RunnerFiles } from '../src/files-port/runner-files.ts';
 import { RunnerClient } from '../src/index.ts';
@@ -71,28 +72,73 @@ describe('a connection that has ended before its client takes it', () => {
       await expect((async () => begin(client))()).rejects.toBeInstanceOf(FileAgentDisconnectedError);
     expect(socket.destroyed).toBe(true);
   });
+});
 
-  it('is not used for the next call', async () => {
-    let dialled = 0;
-    class Runner extends RunnerClient {
-      override async connectFiles(): Promise<Socket> {
-        dialled += 1;
-        const socket = await dial();
-        if (dialled > 2) return socket;
-        socket.destroy();
-        await once(socket, 'close');
-        return socket;
-      }
+/** A file agent's answer that nothing is at the path of a call. */
+function notFound(call: number): Buffer {
+  const [code, errno, length] = [2, 2, 0];
+  const payload = Buffer.alloc(10);
+  payload.writeUInt16LE(code, 0);
+  payload.writeInt32LE(errno, 2);
+  payload.writeUInt32LE(length, 6);
+  return encodeFrame(frameTypes.error, 0, call, payload);
+}
+
+/** Files of a sandbox whose agent is dialled by `open`; how often, and the means to let go of all. */
+async function filesOver(open: (times: number) => Promise<Socket>) {
+  let dialled = 0;
+  class Runner extends RunnerClient {
+    override connectFiles(): Promise<Socket> {
+      dialled += 1;
+      return open(dialled);
     }
-    const runner = new Runner(await dial(), { connect: dial, environment: {} });
-    const files = new RunnerFiles({ ended: false, lost: runner.lost, call: (run) => run(runner) }, 1n);
-    // Sent again once.
-    await expect(files.stat('/a')).rejects.toMatchObject({ code: 'io_error' });
-    expect(dialled).toBe(2);
-    const third = expect(files.stat('/a', AbortSignal.timeout(300))).rejects.toMatchObject({ code: 'aborted' });
-    await expect.poll(() => dialled).toBe(3);
-    await third;
-    files.close(new BoxkiteError('generation_gone', 'it is configured anew'));
-    await runner.close();
+  }
+  const runner = new Runner(await dial(), { connect: dial, environment: {} });
+  const files = new RunnerFiles({ ended: false, lost: runner.lost, call: (run) => run(runner) }, 1n);
+  return {
+    files,
+    dialled: () => dialled,
+    async [Symbol.asyncDispose]() {
+      files.close(new BoxkiteError('generation_gone', 'it is configured anew'));
+      await runner.close();
+    },
+  };
+}
+
+describe('the files of a sandbox', () => {
+  it('do not use a connection that ended before they had it', async () => {
+    await using over = await filesOver(async (times) => {
+      const socket = await dial();
+      if (times > 3) return socket;
+      socket.destroy();
+      await once(socket, 'close');
+      return socket;
+    });
+    // Sent again twice.
+    await expect(over.files.stat('/a')).rejects.toMatchObject({ code: 'io_error' });
+    expect(over.dialled()).toBe(3);
+    const next = expect(over.files.stat('/a', AbortSignal.timeout(300))).rejects.toMatchObject({ code: 'aborted' });
+    await expect.poll(() => over.dialled()).toBe(4);
+    await next;
+  });
+
+  /** Each that may be sent twice, with what it sends to the second agent. */
+  const repeated: Readonly<Record<string, (files: RunnerFiles) => Promise<unknown>>> = {
+    stat: (files) => files.stat('a'),
+    'a write of bytes': (files) => files.write('a', Buffer.from('x')),
+    list: (files) => Array.fromAsync(files.list('a')),
+    read: (files) => Array.fromAsync(files.read('a')),
+  };
+
+  it.each(Object.entries(repeated))('send %s to the next agent where the first one goes', async (_name, begin) => {
+    await using over = await filesOver(dial);
+    const before = agents.length;
+    const refused = expect(begin(over.files)).rejects.toMatchObject({ code: 'file_not_found' });
+    await expect.poll(() => agents.length).toBe(before + 1);
+    agents[before]?.end();
+    await expect.poll(() => agents.length).toBe(before + 2);
+    agents[before + 1]?.end(notFound(1));
+    await refused;
+    expect(over.dialled()).toBe(2);
   });
 });

@@ -1,6 +1,7 @@
 /** Files of one sandbox over a connection to its file agent that is opened at the first call and again when it has ended. */
 import { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FileInfo, FilesPort, PackEnd, WriteOptions } from '@boxkite/protocol';
 import { BoxkiteError } from '@boxkite/protocol';
 import type { RunnerAccess } from '../access.ts';
@@ -19,6 +20,9 @@ const ARCHIVE_LIMITS = { maxEntries: 1_000_000, maxDepth: 256 } as const;
 
 /** A connection that is not used for so long is closed, so that the file agent ends, and opened again when it is needed. */
 const IDLE_MS = 10_000;
+
+/** Before each repetition of a call. The first one may be handed to an agent too that is dying and does not tell yet. */
+const PAUSES_MS: readonly number[] = [0, 50];
 
 /** `FilesPort` over the runner's `file` operation. */
 export class RunnerFiles implements FilesPort {
@@ -168,17 +172,28 @@ export class RunnerFiles implements FilesPort {
     const release = this.#runner.hold?.();
     const used = this.#idle.use();
     try {
-      try {
-        return await run(await this.#connected(signal));
-      } catch (error) {
-        if (!(error instanceof FileAgentDisconnectedError) || repeat === 'once' || !this.#mayRetry(signal)) throw error;
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          return await this.#attempt(signal, run);
+        } catch (error) {
+          const repeats = error instanceof FileAgentDisconnectedError && repeat === 'repeatable';
+          if (!repeats || !(await this.#mayRetry(attempt, signal))) throw this.#explain(error, path, signal);
+        }
       }
-      return await run(await this.#connected(signal));
-    } catch (error) {
-      throw this.#explain(error, path, signal);
     } finally {
       used();
       release?.();
+    }
+  }
+
+  /** One that finds its connection ended sees to it that no other attempt takes that: `close` is told only later. */
+  async #attempt<T>(signal: AbortSignal | undefined, run: (client: FileAgentClient) => Promise<T>): Promise<T> {
+    const connected = this.#connected(signal);
+    try {
+      return await run(await connected);
+    } catch (error) {
+      if (error instanceof FileAgentDisconnectedError) this.#forget(connected);
+      throw error;
     }
   }
 
@@ -192,17 +207,19 @@ export class RunnerFiles implements FilesPort {
     const used = this.#idle.use();
     let begun = false;
     try {
-      for (let attempt = 1; ; attempt += 1) {
+      for (let attempt = 0; ; attempt += 1) {
+        const connected = this.#connected(signal);
         try {
-          for await (const item of run(await this.#connected(signal))) {
+          for await (const item of run(await connected)) {
             begun = true;
             yield item;
           }
           return;
         } catch (error) {
-          const again =
-            error instanceof FileAgentDisconnectedError && !begun && attempt === 1 && this.#mayRetry(signal);
-          if (!again) throw this.#explain(error, path, signal);
+          const disconnected = error instanceof FileAgentDisconnectedError;
+          if (disconnected) this.#forget(connected);
+          const repeats = disconnected && !begun;
+          if (!repeats || !(await this.#mayRetry(attempt, signal))) throw this.#explain(error, path, signal);
         }
       }
     } finally {
@@ -211,7 +228,11 @@ export class RunnerFiles implements FilesPort {
     }
   }
 
-  #mayRetry(signal: AbortSignal | undefined): boolean {
+  /** Whether a call may be sent again after so many failed repetitions; resolves when it is time to. */
+  async #mayRetry(repetitions: number, signal: AbortSignal | undefined): Promise<boolean> {
+    const pause = PAUSES_MS[repetitions];
+    if (pause === undefined) return false;
+    if (pause > 0) await sleep(pause, undefined, { signal }).catch(() => undefined);
     return this.#closed === null && !this.#runner.ended && signal?.aborted !== true;
   }
 
