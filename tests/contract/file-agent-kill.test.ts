@@ -1,6 +1,18 @@
 /** kill -9 of a sandbox's file agent while a daemon's clients wait for it: every call ends, and nothing of it is kept. */
-import { existsSync, readdirSync } from 'node:fs';
-import { eventually, lane, processesOf, sleep, slowness, startDaemon, type TestDaemon, within } from '@boxkite/testing';
+import { Buffer } from 'node:buffer';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { FileAgentClient } from '@boxkite/runner-client';
+import {
+  eventually,
+  lane,
+  processesOf,
+  sleep,
+  slowness,
+  startDaemon,
+  startRunner,
+  type TestDaemon,
+  within,
+} from '@boxkite/testing';
 import { Sandbox } from 'boxkite';
 import { describe, expect, it } from 'vitest';
 
@@ -50,11 +62,17 @@ async function endOf(call: Promise<unknown>): Promise<string> {
   );
 }
 
-/** Resolves when the runner has seen their end: a call that comes earlier may be handed to one that is dying, twice too. */
-async function killAgents(daemon: TestDaemon): Promise<void> {
+/** Kills them and returns which they were; they may still be dying then. */
+function killNow(daemon: TestDaemon): readonly number[] {
   const agents = agentsBelow(daemon.pid);
   expect(agents.length).toBeGreaterThan(0);
   for (const pid of agents) process.kill(pid, 'SIGKILL');
+  return agents;
+}
+
+/** Resolves when the runner has seen their end: a call that comes earlier may be handed to one that is dying. */
+async function killAgents(daemon: TestDaemon): Promise<void> {
+  const agents = killNow(daemon);
   await eventually(
     () => agents.every((pid) => !existsSync(`/proc/${pid}`)),
     10_000,
@@ -116,6 +134,19 @@ describe(`kill -9 of a file agent, ${lane}`, () => {
     expect(ends).toContain('io_error');
   });
 
+  it('is not noticed by calls that may be sent twice', { timeout: within(240_000) }, async () => {
+    await using daemon = await startDaemon();
+    await using sandbox = await Sandbox.create({ url: daemon.url });
+    await sandbox.files.write('here', 'x');
+    for (let round = 0; round < ROUNDS * 4; round += 1) {
+      const under = endOf(sandbox.files.stat('here'));
+      if (round % 3 > 0) await under;
+      killNow(daemon);
+      const next = Promise.all([endOf(sandbox.files.stat('here')), endOf(sandbox.files.read('here'))]);
+      expect([await under, ...(await next)], `round ${round}`).toEqual(['ok', 'ok', 'ok']);
+    }
+  });
+
   it('between calls is not noticed by the next one, not even by one that is never sent twice', async () => {
     await using daemon = await startDaemon();
     await using sandbox = await Sandbox.create({ url: daemon.url });
@@ -128,3 +159,32 @@ describe(`kill -9 of a file agent, ${lane}`, () => {
     }
   });
 });
+
+describe(`a file agent that has ended unseen, ${lane}`, () => {
+  it('is replaced for the connection that comes first', async () => {
+    await using runner = await startRunner();
+    await using sandbox = await runner.create();
+    const connect = () => runner.client.connectFiles(sandbox.number, 'commands');
+    const kept = new FileAgentClient(await connect());
+    await kept.write('/workspace/here', Buffer.from('x'));
+    for (let round = 0; round < 5; round += 1) {
+      const [agent] = processesOf(runner.pid, runner.place.base).filter(({ name }) => name === 'test-agent');
+      if (agent === undefined) throw new Error('there is no agent');
+      // While the runner stands still, the connection asks for the agent, which then ends: it is seen in this order.
+      process.kill(runner.pid, 'SIGSTOP');
+      const connecting = connect();
+      await sleep(within(100));
+      process.kill(agent.pid, 'SIGKILL');
+      await eventually(() => stateOf(agent.pid) === 'Z', 10_000);
+      process.kill(runner.pid, 'SIGCONT');
+      const next = new FileAgentClient(await connecting);
+      expect((await next.readAll('/workspace/here')).toString()).toBe('x');
+    }
+    kept.close();
+  });
+});
+
+/** As /proc has it; `Z` where it has ended and its parent does not know yet. */
+function stateOf(pid: number): string | undefined {
+  return /^State:\s+(\S)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+}

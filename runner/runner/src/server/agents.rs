@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::Server;
 use super::envelopes::Phase;
-use super::timers::Timer;
 use boxkite_envelope::maker::Role;
 use boxkite_system::sys;
 use boxkite_wire::frames::{Code, Failure, Reader};
@@ -39,9 +38,7 @@ impl Server {
             Some(agent) => agent,
             None => self.start_agent(sandbox, instance)?,
         };
-        let Some(socket) = self.take_socket(client) else {
-            return Err(Failure::new(Code::InvalidArgument, "socket"));
-        };
+        let socket = self.take_socket(client).ok_or(Failure::new(Code::InvalidArgument, "socket"))?;
         if let Some(envelope) = self.envelopes.get_mut(&agent) {
             envelope.waiting.push((socket, request));
         }
@@ -64,41 +61,44 @@ impl Server {
             said::READY if envelope.phase == Phase::Making => {
                 envelope.group.release_procs();
                 envelope.phase = Phase::Idle;
-                envelope.idle_since = Instant::now();
-                if !envelope.has_timer {
-                    // Everybody who waited for it may have left: then no connection's end will ever be told.
-                    envelope.has_timer = true;
-                    self.timers.add(self.setup.idle, Timer::Idle(id));
-                }
+                self.begin_idle(id);
                 self.hand_on(id);
             }
             // A message older than the last socket handed on says nothing.
-            said::IDLE if Reader::new(&message[1..]).u64() == Ok(envelope.handed) => {
-                envelope.idle_since = Instant::now();
-                if !envelope.has_timer {
-                    envelope.has_timer = true;
-                    self.timers.add(self.setup.idle, Timer::Idle(id));
-                }
-            }
+            said::IDLE if Reader::new(&message[1..]).u64() == Ok(envelope.handed) => self.begin_idle(id),
             _ => {}
         }
     }
 
-    /// Gives every waiting socket to a ready agent.
+    /// Gives every waiting socket to a ready agent, then tells its client. One that is ending takes none: the next does.
     fn hand_on(&mut self, id: u64) {
         let Some(envelope) = self.envelopes.get_mut(&id).filter(|envelope| envelope.phase == Phase::Idle) else {
             return;
         };
+        let mut left = Vec::new();
         for (socket, request) in std::mem::take(&mut envelope.waiting) {
-            if !Self::confirm(&socket, request) {
-                continue;
-            }
-            // Busy from here on: the timer of an earlier idle time must not end it.
-            envelope.idle_since = Instant::now() + IN_USE;
             match sys::send(envelope.control.as_fd(), CONNECTION, &[socket.as_raw_fd()]) {
-                Ok(_) => envelope.handed += 1,
-                // The agent is ending: the socket closes, and the client asks again.
-                Err(_) => drop(socket),
+                Ok(_) => {
+                    // Busy from here on: the timer of an earlier idle time must not end it.
+                    envelope.idle_since = Instant::now() + IN_USE;
+                    envelope.handed += 1;
+                    Self::confirm(&socket, request);
+                }
+                Err(libc::EPIPE | libc::ECONNRESET) => left.push((socket, request)),
+                Err(errno) => {
+                    Self::refuse_socket(&socket, request, &Failure::with(Code::LimitReached, "file agent", errno));
+                }
+            }
+        }
+        if !left.is_empty() {
+            let (sandbox, instance) = (envelope.sandbox, usize::from(envelope.role == Role::Filler));
+            self.kill_envelope(id);
+            let next = self.start_agent(sandbox, instance);
+            match next.map(|next| self.envelopes.get_mut(&next)) {
+                Ok(next) => next.into_iter().for_each(|next| next.waiting.append(&mut left)),
+                Err(failure) => {
+                    left.iter().for_each(|(socket, request)| Self::refuse_socket(socket, *request, &failure))
+                }
             }
         }
     }

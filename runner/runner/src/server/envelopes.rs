@@ -117,6 +117,10 @@ impl Server {
                 Ok(_) | Err(_) => {
                     // Not watched any more: the end of file would be told for ever.
                     let _ = self.poll.remove(envelope.control.as_fd());
+                    if envelope.phase == Phase::Idle && envelope.role != Role::Command {
+                        // An agent that is ending gets no connection any more.
+                        self.kill_envelope(id);
+                    }
                     return;
                 }
             }
@@ -186,17 +190,25 @@ impl Server {
         let Some(envelope) = self.envelopes.get_mut(&id) else { return };
         let Some(sandbox) = self.sandboxes.get_mut(&envelope.sandbox) else { return };
         envelope.phase = Phase::Idle;
-        envelope.idle_since = Instant::now();
         let id_of_sandbox = envelope.sandbox;
         sandbox.idle.push(id);
         if sandbox.closing || sandbox.idle.len() > self.most_idle {
             return self.kill_envelope(id);
         }
-        if !sandbox.blank && !envelope.has_timer {
+        if !sandbox.blank {
+            self.begin_idle(id);
+        }
+        self.sandbox_ready(id_of_sandbox);
+    }
+
+    /// From now on it is idle, and a timer will look whether it still is.
+    pub(super) fn begin_idle(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        envelope.idle_since = Instant::now();
+        if !envelope.has_timer {
             envelope.has_timer = true;
             self.timers.add(self.setup.idle, Timer::Idle(id));
         }
-        self.sandbox_ready(id_of_sandbox);
     }
 
     /// Ends an envelope that has been idle for long, or looks again later.

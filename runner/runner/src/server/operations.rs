@@ -94,15 +94,10 @@ impl Server {
 
     fn attach_input(&mut self, id: u64, request: u32, exec: u64) -> Result<(), Failure> {
         let control = self.control_of(exec)?;
-        let Some(socket) = self.take_socket(id) else {
-            return Err(Failure::new(Code::InvalidArgument, "socket"));
-        };
-        if Self::confirm(&socket, request) {
-            let control = self.envelopes.get(&control).map(|envelope| envelope.control.as_fd());
-            if let Some(control) = control {
-                // An envelope that is ending closes the socket, which tells the client.
-                let _ = sys::send(control, &[order::STDIN], &[socket.as_raw_fd()]);
-            }
+        let socket = self.take_socket(id).ok_or(Failure::new(Code::InvalidArgument, "socket"))?;
+        if let Some(envelope) = self.envelopes.get(&control).filter(|_| Self::confirm(&socket, request)) {
+            // An envelope that is ending closes the socket, which tells the client.
+            let _ = sys::send(envelope.control.as_fd(), &[order::STDIN], &[socket.as_raw_fd()]);
         }
         Ok(())
     }

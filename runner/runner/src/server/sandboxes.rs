@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Server;
 use super::disk::LetGo;
@@ -131,7 +131,6 @@ impl Server {
     }
 
     fn bind(&mut self, id: u64, open: Open) -> Result<(), Failure> {
-        let idle = self.setup.idle;
         let sandbox = self.sandboxes.get_mut(&id).ok_or(Failure::new(Code::Internal, "blank"))?;
         sandbox.blank = false;
         let same = Open { fresh: sandbox.open.fresh, memory_required: false, cpu_required: false, ..open };
@@ -141,12 +140,8 @@ impl Server {
             sandbox.workspace.resize(open.workspace_bytes, open.inodes).map_err(|it| it.failure(Code::Internal))?;
             sandbox.group.set(&sandbox.limits(&self.available)).map_err(|error| group_failure(&error))?;
         }
-        for id in &sandbox.idle {
-            if let Some(envelope) = self.envelopes.get_mut(id) {
-                envelope.idle_since = Instant::now();
-                envelope.has_timer = true;
-                self.timers.add(idle, Timer::Idle(*id));
-            }
+        for id in sandbox.idle.clone() {
+            self.begin_idle(id);
         }
         Ok(())
     }
