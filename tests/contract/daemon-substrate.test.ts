@@ -1,6 +1,6 @@
 /** The daemon's substrate over a real runner and a store in memory: what a restart of Node finds, and what it doesn't. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BlobStore, DaemonSubstrate, RunnerConnection } from '@boxkite/local/daemon';
@@ -151,6 +151,42 @@ describe(`the daemon's substrate, ${lane}`, () => {
     await restart();
     expect(reports.splice(0)).toEqual(['the state of a sandbox']);
     expect(await substrate.list()).toMatchObject([{ state: 'stopping' }]);
+  });
+
+  it('starts beside a sandbox that can not be opened, which loses nothing and can be opened later, or ended', async () => {
+    const [one, two, three] = [randomUUID(), randomUUID(), randomUUID()];
+    const well = await substrate.start({ id: one });
+    const ill = await substrate.start({ id: two });
+    const ended = await substrate.start({ id: three });
+    for (const handle of [well, ill, ended]) expect(await say(handle, 'echo kept | tee file')).toBe('kept\n');
+    const [record] = (await (await port(ill)).execs?.list()) ?? [];
+    await stop();
+    const broken = [two, three].map((id) => join(base, 'records', id, 'journal-0000000000'));
+    for (const path of broken) {
+      renameSync(path, `${path}-away`);
+      mkdirSync(path);
+    }
+    await start();
+    expect(reports.splice(0)).toEqual(['the records of a sandbox', 'the records of a sandbox']);
+    expect(await say(well, 'cat file')).toBe('kept\n');
+    for (const handle of [ill, ended])
+      await expect(substrate.endpoint(handle)).rejects.toMatchObject({ code: 'state_unavailable' });
+    expect((await substrate.list()).map(({ id, state }) => [id, state])).toEqual(
+      expect.arrayContaining([
+        [one, 'ready'],
+        [two, 'ready'],
+        [three, 'ready'],
+      ]),
+    );
+    await substrate.destroy(ended);
+    expect(existsSync(join(base, 'records', three))).toBe(false);
+    expect(blobs.kept.size).toBe(2);
+    await stop();
+    rmSync(broken[0] ?? '', { recursive: true });
+    renameSync(`${broken[0]}-away`, broken[0] ?? '');
+    await start();
+    expect(await say(ill, 'cat file')).toBe('kept\n');
+    expect(await (await port(ill)).execs?.get(record?.exec_id ?? '')).toMatchObject({ state: 'ended' });
   });
 
   it('leaves nothing of a start that is aborted, at any moment', async () => {

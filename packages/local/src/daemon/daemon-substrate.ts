@@ -59,6 +59,13 @@ export interface DaemonSubstrateParts {
 
 type GoneReason = 'destroyed' | 'failed';
 
+interface Live {
+  /** `null` where it could not be opened: all of it stays for the next process, which tries again. */
+  readonly session: Session | null;
+  readonly state: SandboxState;
+  readonly notes: NotesBlob;
+}
+
 /** One sandbox of the runner. */
 interface Entry {
   readonly handle: SandboxHandle;
@@ -67,7 +74,7 @@ interface Entry {
   readonly sandbox: SandboxId;
   readonly disk: boolean;
   /** `null` for one that no blob describes: it was made just before an earlier Node ended, and nobody was told of it. */
-  readonly live: { readonly session: Session; readonly state: SandboxState; readonly notes: NotesBlob } | null;
+  readonly live: Live | null;
   state: 'ready' | 'stopping';
   gone: Promise<void> | null;
 }
@@ -127,10 +134,12 @@ export class DaemonSubstrate implements Substrate {
     return { kind: 'port', port: this.session(handle) };
   }
 
-  /** Errors: `not_found`. */
+  /** Errors: `not_found`; `state_unavailable` where this process could not open it. */
   session(handle: SandboxHandle): Session {
     const live = this.#entries.get(handle)?.live;
-    if (live !== undefined && live !== null) return live.session;
+    if (live?.session === null)
+      throw new BoxkiteError('state_unavailable', 'what an earlier process left of the sandbox could not be opened');
+    if (live != null) return live.session;
     throw new BoxkiteError('not_found', 'there is no such sandbox', { details: { kind: 'sandbox' } });
   }
 
@@ -205,7 +214,7 @@ export class DaemonSubstrate implements Substrate {
   }
 
   async #open(state: SandboxState, notes: NotesBlob, listing: RunnerListing): Promise<Entry> {
-    const { id, sandbox, effective, disk, token, allowed } = state.identity;
+    const { id, sandbox, effective, token, allowed } = state.identity;
     const handle = this.#handle(sandbox);
     const session = await Session.open({
       id,
@@ -213,7 +222,7 @@ export class DaemonSubstrate implements Substrate {
       effective,
       runner: this.#parts.runner,
       allowedCommands: allowed,
-      directory: join(this.#parts.records, id),
+      directory: this.#recordsOf(id),
       state,
       scratch: notes,
       settings: this.#parts.settings,
@@ -221,10 +230,19 @@ export class DaemonSubstrate implements Substrate {
       listing,
       destroy: () => this.destroy(handle),
     });
-    const entry: Entry = { handle, id, sandbox, disk, live: { session, state, notes }, state: 'ready', gone: null };
-    this.#entries.set(handle, entry);
     this.#parts.registry.add(token, session);
+    return this.#enterLive({ session, state, notes });
+  }
+
+  #enterLive(live: Live): Entry {
+    const { id, sandbox, disk } = live.state.identity;
+    const entry: Entry = { handle: this.#handle(sandbox), id, sandbox, disk, live, state: 'ready', gone: null };
+    this.#entries.set(entry.handle, entry);
     return entry;
+  }
+
+  #recordsOf(id: string): string {
+    return join(this.#parts.records, id);
   }
 
   #handle(sandbox: SandboxId): SandboxHandle {
@@ -266,7 +284,8 @@ export class DaemonSubstrate implements Substrate {
     }
     if (live !== null) this.#parts.registry.remove(live.state.identity.token);
     this.#entries.delete(handle);
-    await live?.session.end();
+    if (live?.session === null) await rm(this.#recordsOf(entry.id), { recursive: true, force: true });
+    else await live?.session.end();
     this.#events.emit({ type: 'gone', handle, reason });
   }
 
@@ -303,12 +322,23 @@ export class DaemonSubstrate implements Substrate {
     }
     for (let at = 0; at < states.length; at += RECOVERED_AT_ONCE) {
       const some = states.slice(at, at + RECOVERED_AT_ONCE);
-      await Promise.all(some.map((state) => this.#open(state, this.#notesOf(state.identity, blobs), listing)));
+      await Promise.all(some.map((state) => this.#reopen(state, this.#notesOf(state.identity, blobs), listing)));
     }
     for (const { sandbox, workspace } of listing.sandboxes) this.#enterLeftover(sandbox, workspace);
     const known = new Set(states.map(({ identity }) => identity.id));
     await this.#removeNotes(blobs, known);
     await this.#removeRecords(known);
+  }
+
+  /** One that can't be opened is no reason for the others to be out of reach, nor for its end. Errors: `runner_lost`. */
+  async #reopen(state: SandboxState, notes: NotesBlob, listing: RunnerListing): Promise<void> {
+    try {
+      await this.#open(state, notes, listing);
+    } catch (error) {
+      if (error instanceof BoxkiteError && error.code === 'runner_lost') throw error;
+      this.#parts.report('the records of a sandbox', error, state.identity.id);
+      this.#enterLive({ session: null, state, notes });
+    }
   }
 
   #notesOf({ id }: SandboxIdentity, blobs: ReadonlyMap<string, Uint8Array>): NotesBlob {
@@ -351,7 +381,10 @@ export class DaemonSubstrate implements Substrate {
   /** Records of sandboxes that ended with an earlier runner, or while no Node was there. */
   async #removeRecords(known: ReadonlySet<string>): Promise<void> {
     for (const name of await readdir(this.#parts.records)) {
-      if (!known.has(name)) await rm(join(this.#parts.records, name), { recursive: true, force: true });
+      if (known.has(name)) continue;
+      const removed = rm(this.#recordsOf(name), { recursive: true, force: true });
+      // The next process tries again.
+      await removed.catch((error: unknown) => this.#parts.report('records that nobody needs', error, name));
     }
   }
 }
