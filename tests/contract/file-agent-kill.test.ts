@@ -175,7 +175,11 @@ describe(`a file agent that has ended unseen, ${lane}`, () => {
       const connecting = connect();
       await sleep(within(100));
       process.kill(agent.pid, 'SIGKILL');
-      await eventually(() => stateOf(agent.pid) === 'Z', 10_000);
+      await eventually(
+        () => stateOf(agent.pid) === 'Z',
+        10_000,
+        () => `it is ${stateOf(agent.pid)}`,
+      );
       process.kill(runner.pid, 'SIGCONT');
       const next = new FileAgentClient(await connecting);
       expect((await next.readAll('/workspace/here')).toString()).toBe('x');
