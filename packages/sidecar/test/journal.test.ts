@@ -2,6 +2,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { type Holder, Journal, type Place } from '../src/records/journal.ts';
@@ -46,6 +47,13 @@ class Entry implements Holder {
     if (this.gone) this.#journal.drop(this, place);
     else this.place = place;
   }
+}
+
+/** What the next process finds. */
+async function namesOf(directory: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  await new Journal(directory).replay(({ meta }) => found.push(meta));
+  return found;
 }
 
 const step = fc.record({
@@ -115,6 +123,33 @@ test('what lives longest in a journal is moved to its end, and its old segment g
   const { segment, stdoutAt } = first.place as Place;
   expect((await journal.read(segment, 300, stdoutAt)).equals(first.output)).toBe(true);
   await journal.close();
+  await rm(directory, { recursive: true });
+});
+
+test('an entry that is written while it is asked for again is not followed by what it was before', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'boxkite-journal-'));
+  const journal = new Journal(directory, { segment: 1, dead: 0 });
+  const asked = Promise.withResolvers<void>();
+  const given = Promise.withResolvers<EntryParts>();
+  const old = new Entry(journal, 'old', 10);
+  old.rewrite = () => {
+    asked.resolve();
+    return given.promise;
+  };
+  const other = new Entry(journal, 'other', 1000);
+  await old.write();
+  await other.write();
+  await setImmediate();
+  other.drop();
+  await asked.promise;
+  const { place: before, parts } = old;
+  const writing = journal.append({ ...parts, meta: 'new' }, old);
+  old.rewrite = () => Promise.resolve({ ...parts, meta: 'new' });
+  given.resolve(parts);
+  old.place = await writing;
+  journal.drop(old, before as Place);
+  await journal.close();
+  await expect.poll(() => namesOf(directory).catch(() => null)).toEqual(['new']);
   await rm(directory, { recursive: true });
 });
 

@@ -34,6 +34,8 @@ export class ExecStorage implements Holder {
   #effective: Effective;
   #starting: Promise<void> | null = null;
   #place: Place | null = null;
+  /** From when its end is being written. */
+  #ending: Promise<Place> | null = null;
   #end: EndMeta | null = null;
   /** Bytes of the budget that it has. */
   #held = 0;
@@ -73,6 +75,8 @@ export class ExecStorage implements Holder {
 
   /** Resolves when a restart of this process will know the exec. */
   started(): Promise<void> {
+    // A start behind its end would be taken for the newer one, and the end says all that it does.
+    if (this.#ending !== null) return this.#ending.then(ignore);
     if (this.#starting === null) {
       const starting = this.#appendStart();
       this.#starting = starting;
@@ -107,8 +111,9 @@ export class ExecStorage implements Holder {
     };
     this.#effective = record.effective;
     const parts = this.#endParts(meta, inlinePieces(this.#log.stdout), inlinePieces(this.#log.stderr));
+    const place = await this.#appendEnd(parts);
+    // The start may have been written, or moved, meanwhile.
     const before = this.#place;
-    const place = await this.#shelf.journal.append(parts, this);
     this.#end = meta;
     this.#place = place;
     if (before !== null) this.#shelf.journal.drop(this, before);
@@ -117,7 +122,6 @@ export class ExecStorage implements Holder {
       await log.file?.close();
       log.settle(log.file ?? this.bytesOf(stream));
     }
-    this.#starting ??= Promise.resolve();
     if (this.#gone) await this.remove();
     else this.#hold(this.kept);
   }
@@ -167,6 +171,16 @@ export class ExecStorage implements Holder {
     const place = await this.#shelf.journal.append(this.#startParts(), this);
     if (this.#gone || this.#end !== null) this.#shelf.journal.drop(this, place);
     else this.#place = place;
+  }
+
+  async #appendEnd(parts: EntryParts): Promise<Place> {
+    this.#ending = this.#shelf.journal.append(parts, this);
+    try {
+      return await this.#ending;
+    } catch (error) {
+      this.#ending = null;
+      throw error;
+    }
   }
 
   #startParts(): EntryParts {

@@ -67,6 +67,8 @@ export class Journal {
   #current = 0;
   #fd: number | null = null;
   #queue: Waiting[] = [];
+  /** What is being written. */
+  #batch: readonly Waiting[] = [];
   #writing: Promise<void> | null = null;
   #moving = false;
   #idle: NodeJS.Timeout | null = null;
@@ -170,12 +172,14 @@ export class Journal {
     while (this.#queue.length > 0) {
       const batch = this.#queue;
       this.#queue = [];
+      this.#batch = batch;
       try {
         await this.#write(batch);
       } catch (error) {
         for (const waiting of batch) waiting.reject(error);
       }
     }
+    this.#batch = [];
     this.#writing = null;
     this.#idle ??= setTimeout(() => {
       this.#idle = null;
@@ -263,7 +267,8 @@ export class Journal {
   async #move(segment: Segment, holder: Holder, place: Place): Promise<void> {
     try {
       const parts = await holder.rewrite();
-      if (segment.live.get(holder) !== place) return;
+      // Behind what its holder is writing it would be taken for the newer one.
+      if (segment.live.get(holder) !== place || this.#isWriting(holder)) return;
       if (parts !== null) holder.moved(await this.append(parts, holder));
       if (segment.live.get(holder) !== place) return;
       segment.live.delete(holder);
@@ -271,6 +276,10 @@ export class Journal {
     } catch {
       // It stays where it is: a full disk is tried again with the next entry.
     }
+  }
+
+  #isWriting(holder: Holder): boolean {
+    return [...this.#batch, ...this.#queue].some((waiting) => waiting.holder === holder);
   }
 
   #tooMuchDead(): boolean {
