@@ -1,6 +1,6 @@
 /** The daemon's substrate over a real runner and a store in memory: what a restart of Node finds, and what it doesn't. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BlobStore, DaemonSubstrate, RunnerConnection } from '@boxkite/local/daemon';
@@ -219,6 +219,32 @@ describe(`the daemon's substrate, ${lane}`, () => {
     const handle = await substrate.start({ id: randomUUID() });
     await Promise.all(Array.from({ length: 10 }, () => substrate.destroy(handle)));
     expect(await sandboxes()).toEqual([]);
+    abort.abort();
+    await watching;
+    expect(events).toEqual(['ready', 'gone']);
+  });
+
+  it('is not destroyed before its records are, and goes on where that failed', async () => {
+    const abort = new AbortController();
+    const events: string[] = [];
+    const watching = (async () => {
+      for await (const event of substrate.watch(abort.signal)) events.push(event.type);
+    })();
+    const id = randomUUID();
+    const handle = await substrate.start({ id });
+    await say(handle, 'head -c 200000 /dev/zero');
+    const records = join(base, 'records');
+    renameSync(records, `${records}-away`);
+    writeFileSync(records, '');
+    await expect(substrate.destroy(handle)).rejects.toMatchObject({ code: 'ENOTDIR' });
+    expect(await substrate.list()).toMatchObject([{ id, state: 'stopping' }]);
+    await expect(substrate.destroy(handle)).rejects.toMatchObject({ code: 'ENOTDIR' });
+    rmSync(records);
+    renameSync(`${records}-away`, records);
+    expect(existsSync(join(records, id))).toBe(true);
+    await substrate.destroy(handle);
+    expect(existsSync(join(records, id))).toBe(false);
+    expect(await substrate.list()).toEqual([]);
     abort.abort();
     await watching;
     expect(events).toEqual(['ready', 'gone']);

@@ -277,6 +277,8 @@ export class DaemonSubstrate implements Substrate {
       await this.#parts.runner.call((client) => client.closeSandbox(sandbox, { keep }));
       await live?.notes.remove();
       await live?.state.remove();
+      if (live?.session === null) await rm(this.#recordsOf(entry.id), { recursive: true, force: true });
+      else await live?.session.end();
     } catch (error) {
       // It may still be there: it stays listed, and the next call tries again.
       entry.gone = null;
@@ -284,8 +286,6 @@ export class DaemonSubstrate implements Substrate {
     }
     if (live !== null) this.#parts.registry.remove(live.state.identity.token);
     this.#entries.delete(handle);
-    if (live?.session === null) await rm(this.#recordsOf(entry.id), { recursive: true, force: true });
-    else await live?.session.end();
     this.#events.emit({ type: 'gone', handle, reason });
   }
 

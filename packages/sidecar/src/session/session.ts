@@ -88,6 +88,7 @@ export class Session implements SandboxPort {
   #isBetween = false;
   #touched = Date.now();
   #closed = false;
+  #isEnding = false;
   #ending: Promise<void> | null = null;
 
   private constructor(parts: SessionParts, made: SessionMade) {
@@ -274,7 +275,7 @@ export class Session implements SandboxPort {
   }
 
   #closing(): BoxkiteError | null {
-    if (this.#ending !== null) return new BoxkiteError('closing', 'the sandbox is destroyed');
+    if (this.#isEnding) return new BoxkiteError('closing', 'the sandbox is destroyed');
     return this.#closed ? new BoxkiteError('state_unavailable', 'the process that holds the sandbox stops') : null;
   }
 
@@ -297,9 +298,16 @@ export class Session implements SandboxPort {
     await this.#journal.close();
   }
 
-  /** The sandbox is gone: what still runs has ended, readers get the rest and the end, and nothing is left on disk. */
+  /**
+   * The sandbox is gone: what still runs has ended, readers get the rest and the end, and nothing is left on disk. Where
+   * that fails, the next call goes on.
+   */
   end(): Promise<void> {
-    this.#ending ??= this.#end();
+    this.#isEnding = true;
+    this.#ending ??= this.#end().catch((error: unknown) => {
+      this.#ending = null;
+      throw error;
+    });
     return this.#ending;
   }
 
