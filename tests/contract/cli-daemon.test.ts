@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { eventually, lane, startDaemon, type TestDaemon } from '@boxkite/testing';
+import { CuttingProxy, eventually, lane, startDaemon, type TestDaemon } from '@boxkite/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CliOptions, CliOutcome, TerminalOutcome, TerminalStep } from './support/cli.ts';
 import { cli, onTerminal, outcomeOf, startCli } from './support/cli.ts';
@@ -113,6 +113,29 @@ describe(`command line with a daemon, ${lane}`, () => {
       expect(outcome.status).toBe(status);
       expect(outcome.stderr).toMatch(IS_LINE);
       expect(outcome.stderr).toContain(`(${code})`);
+    });
+
+    it.each([
+      ['closes its input', 'head -n 1; exec 0</dev/null; sleep 1'],
+      ['ends', 'head -n 1'],
+    ])('takes a command that %s before it has read all for no fault', async (_name, script) => {
+      const input = Buffer.alloc(8 << 20, 'y\n');
+      const outcome = await bk(['exec', id, '--', 'sh', '-c', script], { input });
+      expect(outcome).toMatchObject({ status: 0, stdout: Buffer.from('y\n'), stderr: '' });
+    });
+
+    it('kills a command whose input is cut off, instead of giving it a part for the whole', async () => {
+      await using proxy = await CuttingProxy.start(daemon.socket);
+      proxy.cutRequest('/input', 2);
+      const input = Buffer.alloc(1 << 20, 'y\n');
+      const outcome = await bk(['exec', id, '--', 'wc', '-c'], {
+        input,
+        env: { BOXKITE_URL: `unix://${proxy.socket}`, BOXKITE_API_KEY: daemon.key() },
+      });
+      expect(outcome.stderr).toContain('(connection_lost)');
+      expect(outcome).toMatchObject({ status: 1, stdout: Buffer.alloc(0) });
+      expect(proxy.cuts).toBe(1);
+      expect(await json(['ps', '--json', id])).toEqual([]);
     });
 
     it('has cwd, variables and a time limit', async () => {

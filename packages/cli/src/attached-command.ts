@@ -53,22 +53,33 @@ export class AttachedCommand {
 
   async run(sandbox: SandboxPort): Promise<number> {
     const handle = await sandbox.exec(this.#execRequest(), this.#interrupts.signal);
-    const input = this.#request.input ? new Input(this.#io.stdin()) : null;
+    const input = this.#input();
     const modes = this.#request.tty && this.#io.isTerminal(1) ? new TerminalModes() : null;
     const leave = this.#request.tty ? this.#enterTerminal(handle, modes) : null;
     const passing = input?.pass(handle);
     // A fault of the input is told when the command has ended; until then nobody waits for it.
     passing?.catch((): undefined => undefined);
-    try {
-      const status = await (this.#request.json ? this.#recorded(handle) : this.#live(handle, modes, leave));
+    const passed = async (): Promise<void> => {
       input?.stop();
       await passing;
+    };
+    try {
+      const ended = this.#request.json ? this.#recorded(handle, passed) : this.#live(handle, modes, leave);
+      const status = await (input === null ? ended : Promise.race([ended, input.unkilled]));
+      await passed();
       return status;
     } finally {
       // The mode of a terminal can't be set back once its stream is closed.
       leave?.();
       input?.stop();
     }
+  }
+
+  #input(): Input | null {
+    const { input, tty } = this.#request;
+    if (!input) return null;
+    const terminal = this.#io.isTerminal(0);
+    return new Input(this.#io.stdin(), { terminal, keys: terminal && tty });
   }
 
   #execRequest(): ExecRequest {
@@ -136,10 +147,12 @@ export class AttachedCommand {
     }
   }
 
-  async #recorded(handle: ExecHandle): Promise<number> {
+  /** The one object on standard output is the record, or what went wrong with the input. */
+  async #recorded(handle: ExecHandle, passed: () => Promise<void>): Promise<number> {
     this.#interrupts.forwardTo(handle, () => undefined);
     const result = await collect(handle, JSON_OUTPUT_BYTES);
     this.#interrupts.commandEnded();
+    await passed();
     this.#io.stdout().write(`${JSON.stringify(jsonRecord(result), null, 2)}\n`);
     return this.#interrupts.exitStatus ?? shellStatus(result);
   }

@@ -1,4 +1,4 @@
-/** A proxy between a client and a daemon's socket that cuts its connections after so many bytes. */
+/** A proxy between a client and a daemon's socket that cuts its connections after so many bytes, or at a request. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
@@ -16,6 +16,7 @@ export class CuttingProxy implements AsyncDisposable {
   #left = 0;
   #passed = 0;
   #cuts = 0;
+  #awaited: { readonly text: string; left: number } | null = null;
 
   private constructor(server: Server, directory: string, socket: string) {
     this.#server = server;
@@ -47,6 +48,11 @@ export class CuttingProxy implements AsyncDisposable {
     this.#passed = 0;
   }
 
+  /** Cuts once, at the `nth` request from now on whose first line has this text; the request does not arrive. */
+  cutRequest(text: string, nth: number): void {
+    this.#awaited = { text, left: nth };
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const [client, upstream] of this.#pairs) {
       client.destroy();
@@ -69,6 +75,8 @@ export class CuttingProxy implements AsyncDisposable {
       socket.on('error', end);
       socket.on('close', end);
     }
+    // Before the pipe, which then has nobody to hand it to.
+    client.on('data', (data) => this.#look(pair, data));
     client.pipe(upstream);
     upstream.on('data', (data) => {
       if (!client.write(data)) {
@@ -85,6 +93,16 @@ export class CuttingProxy implements AsyncDisposable {
     if (this.#passed < this.#every) return;
     this.#passed = 0;
     this.#left -= 1;
+    this.#cut(pair);
+  }
+
+  /** A client begins each request with a piece of its own. */
+  #look(pair: readonly [Socket, Socket], data: Uint8Array): void {
+    const [line = ''] = new TextDecoder('latin1').decode(data.subarray(0, 1024)).split('\r\n', 1);
+    if (this.#awaited === null || !line.endsWith(' HTTP/1.1') || !line.includes(this.#awaited.text)) return;
+    this.#awaited.left -= 1;
+    if (this.#awaited.left > 0) return;
+    this.#awaited = null;
     this.#cut(pair);
   }
 
