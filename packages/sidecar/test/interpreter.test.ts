@@ -1,7 +1,59 @@
-import { expect, it } from 'vitest';
+import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+import { InterpreterProcess } from '../src/interpreter/process.ts';
 import { daemonSettings } from '../src/settings.ts';
 import { Host } from './support/sessions.ts';
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** An interpreter that answers each call with this. */
+function answering(run: () => Promise<unknown>): InterpreterProcess {
+  const execution = { exec_id: '7', effective: null };
+  const dropped = { messages: 0, bytes: 0 };
+  const hello = (): Promise<unknown> => Promise.resolve({ version: '3.11.2', interrupts: 0 });
+  const kill = (): Promise<void> => Promise.resolve();
+  return { execution, dropped, hello, kill, run, isOver: false, interrupts: 0 } as unknown as InterpreterProcess;
+}
+
+const REPLY = {
+  reply: { result: 'a value', error: null, forms: null, displays: [], truncated: false },
+  record: null,
+  fault: null,
+  stopped: null,
+  output: { bytes: Buffer.alloc(0), truncated: false },
+};
+
+it('an answer that was given is kept by nobody', async () => {
+  await using host = await Host.start({});
+  vi.spyOn(InterpreterProcess, 'start').mockResolvedValue(answering(() => Promise.resolve(REPLY)));
+  const { interpreter } = host.session.services;
+  const answers: WeakRef<object>[] = [];
+  for (let call = 0; call < 3; call += 1) {
+    answers.push(new WeakRef(await interpreter.run({ code: '', timeoutSeconds: 1 })));
+  }
+  await turn();
+  gc();
+  expect(answers.filter((answer) => answer.deref() !== undefined)).toEqual([]);
+});
+
+it('calls are told that the process stops: the one that runs, those that wait, and later ones', async () => {
+  await using host = await Host.start({});
+  vi.spyOn(InterpreterProcess, 'start').mockResolvedValue(answering(() => new Promise(() => undefined)));
+  const { interpreter } = host.session.services;
+  const run = (): Promise<unknown> => interpreter.run({ code: '', timeoutSeconds: 1 }).catch((error: unknown) => error);
+  const calls = [run(), run()];
+  await turn();
+  interpreter.close();
+  for (const call of [...calls, run()]) expect(await call).toMatchObject({ code: 'state_unavailable' });
+});
 
 const blob = z.object({ parts: z.object({ interpreter: z.unknown() }) });
 

@@ -70,13 +70,13 @@ export class Interpreter implements SessionPart {
   #isSpent = false;
   /** By interpreters that have ended. */
   #dropped = { messages: 0, bytes: 0 };
-  readonly #closed = Promise.withResolvers<never>();
+  /** How callers that wait are told that this process stops; what they waited for goes with them. */
+  readonly #leaving = new Set<(error: BoxkiteError) => void>();
   #isClosed = false;
 
   constructor(core: SessionCore, budget: Budget) {
     this.#core = core;
     this.#budget = budget;
-    this.#closed.promise.catch(nothing);
     const found = keptSchema.safeParse(core.found('interpreter'));
     if (!found.success) return;
     this.#found = found.data;
@@ -102,6 +102,7 @@ export class Interpreter implements SessionPart {
   }
 
   #inTurn(call: InterpreterCall): Promise<InterpreterAnswer> {
+    if (this.#isClosed) throw stopping();
     if (this.#waiting >= MOST_WAITING) {
       throw new BoxkiteError('capacity', `${MOST_WAITING} calls wait for the interpreter`, {
         details: { limit: 'interpreter calls' },
@@ -113,8 +114,11 @@ export class Interpreter implements SessionPart {
       this.#waiting -= 1;
       return this.#turn(call, use);
     });
-    this.#line = turn.catch(nothing);
-    return Promise.race([turn, this.#closed.promise]);
+    this.#line = turn.then(nothing, nothing);
+    return new Promise((resolve, reject) => {
+      this.#leaving.add(reject);
+      turn.then(resolve, reject).finally(() => this.#leaving.delete(reject));
+    });
   }
 
   /** Whether it runs code. */
@@ -163,12 +167,12 @@ export class Interpreter implements SessionPart {
   close(): void {
     this.#isClosed = true;
     if (this.#idle !== null) clearTimeout(this.#idle);
-    this.#closed.reject(new BoxkiteError('state_unavailable', 'the process that holds the interpreter stops'));
+    for (const leave of this.#leaving) leave(stopping());
   }
 
   async #turn(call: InterpreterCall, use: number): Promise<InterpreterAnswer> {
     await this.#finding;
-    if (this.#isClosed) return this.#closed.promise;
+    if (this.#isClosed) throw stopping();
     if (this.#core.use() !== use) throw generationGone();
     if (this.#isSpent) throw new BoxkiteError('session_budget_exceeded', 'the budget of the session is spent');
     if (call.signal?.aborted === true) throw new BoxkiteError('aborted', 'the caller has left');
@@ -285,6 +289,10 @@ export class Interpreter implements SessionPart {
 export function keptInterpreter(kept: unknown): string | null {
   const found = keptSchema.safeParse(kept);
   return found.success ? found.data.exec_id : null;
+}
+
+function stopping(): BoxkiteError {
+  return new BoxkiteError('state_unavailable', 'the process that holds the interpreter stops');
 }
 
 function nothing(): void {
