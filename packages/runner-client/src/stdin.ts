@@ -77,6 +77,8 @@ export class StdinWriter {
     // A stream that no write has opened is opened for its end alone: only that tells the command.
     const socket = await this.#connected().catch((error: unknown) => {
       if (error instanceof BoxkiteError && (error.code === 'exec_ended' || error.code === 'stdin_closed')) return null;
+      // The command was told nothing: it may be tried again.
+      this.#closing = false;
       throw error;
     });
     if (socket === null || socket.destroyed) return;
@@ -96,17 +98,26 @@ export class StdinWriter {
 
   async #connected(): Promise<Socket> {
     if (this.#ended) throw this.#refusal();
-    this.#socket ??= this.#open().then((socket) => {
+    this.#socket ??= this.#opened();
+    const socket = await this.#socket;
+    if (socket.destroyed) throw this.#refusal();
+    return socket;
+  }
+
+  async #opened(): Promise<Socket> {
+    try {
+      const socket = await this.#open();
       // Errors reach the writes through their callbacks and `close`.
       socket.on('error', () => socket.destroy());
       socket.on('end', () => socket.destroy());
       socket.resume();
       if (this.#ended) socket.destroy();
       return socket;
-    });
-    const socket = await this.#socket;
-    if (socket.destroyed) throw this.#refusal();
-    return socket;
+    } catch (error) {
+      // What was missing, a descriptor for one, may be there at the next try.
+      this.#socket = null;
+      throw error;
+    }
   }
 
   #refusal(cause?: unknown): BoxkiteError {
