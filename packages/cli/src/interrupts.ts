@@ -1,6 +1,6 @@
 /** Signals to this process are for the command; a second one, or time, is for those that don't listen. */
 import type { ExecHandle } from '@boxkite/protocol';
-import { BoxkiteError } from '@boxkite/protocol';
+import { BoxkiteError, BoxkiteFailure } from '@boxkite/protocol';
 import type { CommandIo } from './io.ts';
 
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
@@ -76,7 +76,7 @@ export class Interrupts {
       await handle.signal(signal);
     } catch (error) {
       // A command that has just ended needs no signal, and a lost runner is told by the output.
-      if (!(error instanceof BoxkiteError)) throw error;
+      if (!(error instanceof BoxkiteFailure)) throw error;
     }
   }
 }

@@ -1,4 +1,5 @@
 import { PassThrough } from 'node:stream';
+import { BoxkiteError, BoxkiteWireError } from '@boxkite/protocol';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { END_GRACE_MS, Interrupts } from '../src/interrupts.ts';
 import type { CommandIo } from '../src/io.ts';
@@ -111,6 +112,30 @@ test.each([
   vi.advanceTimersByTime(END_GRACE_MS);
   expect(command.kills).toBe(0);
   expect(interrupts.exitStatus).toBeNull();
+});
+
+function refusal(status: number, code: string): BoxkiteWireError {
+  return new BoxkiteWireError(status, { error: { code, message: code, hint: '', retryable: false, details: {} } });
+}
+
+test.each([
+  ['a command that has just ended', refusal(409, 'exec_ended')],
+  ['a server that starts again', refusal(503, 'state_unavailable')],
+  ['a connection that is cut', new BoxkiteError('connection_lost', 'cut')],
+])('a signal that does not reach %s is no fault', async (_name, failure) => {
+  vi.useRealTimers();
+  const unhandled = vi.fn();
+  process.on('unhandledRejection', unhandled);
+  try {
+    const { interrupts, send } = started();
+    interrupts.forwardTo({ signal: () => Promise.reject(failure) }, () => undefined);
+    send('SIGINT');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(unhandled).not.toHaveBeenCalled();
+    expect(interrupts.signal.aborted).toBe(false);
+  } finally {
+    process.off('unhandledRejection', unhandled);
+  }
 });
 
 test('stops listening', () => {
