@@ -44,6 +44,8 @@ export class V1Server implements AsyncDisposable {
   /** Messages of attached clients, as words. */
   readonly messages: string[] = [];
   hook: Hook = () => false;
+  /** What attaching is refused with. */
+  refusal: BoxkiteError | null = null;
   /** Bytes of answers until the connection is cut; every connection gets the next number. */
   cuts: number[] = [];
   /** Size of the pieces in which frames are sent. */
@@ -244,6 +246,14 @@ export class V1Server implements AsyncDisposable {
   async #attach(request: IncomingMessage, socket: Socket): Promise<void> {
     this.seen.push(`UPGRADE ${request.url}`);
     this.headers.push(request.headers);
+    if (this.refusal !== null) {
+      const [status, body] = failure(this.refusal);
+      const text = JSON.stringify(body);
+      socket.end(
+        `HTTP/1.1 ${status} No\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+      );
+      return;
+    }
     const url = new URL(request.url ?? '/', 'http://x');
     const exec = this.#known(/\/execs\/([^/]+)/.exec(url.pathname)?.[1] ?? '');
     const key = String(request.headers['sec-websocket-key']);

@@ -9,7 +9,7 @@ import type {
   OutputRange,
   OutputStream,
 } from '@boxkite/protocol';
-import { BoxkiteError, encodeAttachMessage, v1 } from '@boxkite/protocol';
+import { BoxkiteError, BoxkiteFailure, encodeAttachMessage, v1 } from '@boxkite/protocol';
 import type { HttpClient } from './client.ts';
 import type { Feed } from './feed.ts';
 import type { Offsets, OutputSource } from './follow.ts';
@@ -50,7 +50,7 @@ export class AttachedExec implements ExecHandle {
   #channel = Promise.withResolvers<MessageChannel>();
   #open: MessageChannel | null = null;
   #iterated = false;
-  #ended: BoxkiteError | null = null;
+  #ended: BoxkiteFailure | null = null;
   readonly #taken: Record<OutputStream, number>;
   /** Set where the command no longer takes keys. */
   #closed: BoxkiteError | null = null;
@@ -114,7 +114,7 @@ export class AttachedExec implements ExecHandle {
           this.#take(event.stream, event.type === 'gap' ? event.to : event.offset + event.data.length);
       }
     } catch (error) {
-      this.#finish(error instanceof BoxkiteError ? error : detached());
+      this.#finish(error instanceof BoxkiteFailure ? error : detached());
       throw error;
     } finally {
       this.#finish(detached());
@@ -179,7 +179,7 @@ export class AttachedExec implements ExecHandle {
     }
   }
 
-  #finish(why: BoxkiteError): void {
+  #finish(why: BoxkiteFailure): void {
     clearTimeout(this.#telling);
     this.#ended ??= why;
     this.#channel.reject(this.#ended);
