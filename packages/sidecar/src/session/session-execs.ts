@@ -218,7 +218,7 @@ export class SessionExecs implements ExecsPort {
       const execution = await runner.call((client) => client.exec(sandbox, full, signal, 'caller'));
       if (generation !== this.#generation) throw await this.#undo(execution);
       const exec = this.#record(full, window, set, execution, collectors);
-      signal?.addEventListener('abort', () => exec.drain(), { once: true });
+      if (signal !== undefined) drainOnAbort(exec, signal);
       return { exec, execution };
     } catch (error) {
       secrets.release(set);
@@ -295,6 +295,14 @@ export class SessionExecs implements ExecsPort {
     exec.attach(execution);
     return exec;
   }
+}
+
+/** Until its end: the signal may be that of many calls. */
+function drainOnAbort(exec: RecordedExec, signal: AbortSignal): void {
+  const drain = (): void => exec.drain();
+  const done = (): void => signal.removeEventListener('abort', drain);
+  signal.addEventListener('abort', drain, { once: true });
+  exec.ended.then(done, done);
 }
 
 function notKept(cause: unknown): BoxkiteError {
