@@ -85,6 +85,19 @@ test('standard input goes into a file, a file to standard output, byte for byte'
   expect(output.outBytes).toEqual(bytes);
 });
 
+test('a copy to standard output ends when its reader has gone while the next part was on its way', async () => {
+  files.file('/workspace/out', 'onetwo');
+  const io = new FakeIo();
+  files.read = async function* () {
+    yield Buffer.from('one');
+    const gone = new Promise((resolve) => io.output.once('close', resolve));
+    io.output.destroy(Object.assign(new Error('EPIPE'), { code: 'EPIPE' }));
+    await gone;
+    yield Buffer.from('two');
+  };
+  expect(await call(['cp', 'box:out', '-'], services(server), io)).toEqual({ status: 141, out: 'one', err: '' });
+});
+
 test('a file comes out under a name of its own, into a directory under its own, and over what is there', async () => {
   files.file('/workspace/out.txt', 'one', 0o4750);
   expect(await cp('box:out.txt', local('x'))).toEqual({ status: 0, out: '', err: '' });

@@ -53,6 +53,8 @@ export async function copyToOutput(copy: CopyOut, output: Writable): Promise<voi
 }
 
 function drained(output: Writable, signal: AbortSignal): Promise<void> {
+  // An output that is gone already drains no more, and its signal tells of it once.
+  if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {
       signal.removeEventListener('abort', done);
