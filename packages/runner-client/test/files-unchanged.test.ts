@@ -128,8 +128,9 @@ test('small calls do not wait for what is compared', async () => {
   const large = Buffer.alloc(60 << 20, 'x');
   const unchanged = digest(large);
   const paths = Array.from({ length: 8 }, (_, at) => `/workspace/compared${at}`);
-  const shares: number[] = [];
-  for (let round = 0; round < 5; round += 1) {
+  let least = 1;
+  // A round that something else on the machine disturbs says nothing; that small calls never wait takes one to show.
+  for (let round = 0; round < 5 && least >= 0.12; round += 1) {
     for (const path of paths) await client.write(path, large);
     const from = performance.now();
     let over = false;
@@ -144,7 +145,7 @@ test('small calls do not wait for what is compared', async () => {
       longest = Math.max(longest, performance.now() - asked);
     }
     await end;
-    shares.push(longest / (performance.now() - from));
+    least = Math.min(least, longest / (performance.now() - from));
   }
-  expect(Math.min(...shares)).toBeLessThan(0.12);
-}, 30_000);
+  expect(least).toBeLessThan(0.12);
+});

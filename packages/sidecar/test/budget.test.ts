@@ -44,6 +44,7 @@ function details(error: unknown): unknown {
 }
 
 const nothing = (): Promise<void> => Promise.resolve();
+const forever = (): Promise<void> => new Promise(() => undefined);
 
 describe('a budget of calls', () => {
   it('lets exactly as many through, of any number at once, by either way', async () => {
@@ -109,12 +110,12 @@ describe('a budget of calls', () => {
 describe('a budget of seconds', () => {
   it('refuses the result that passes it, and counts what fails', async () => {
     const keeper = new Keeper();
-    const budget = keeper.open({ seconds: 0.05 });
-    await budget.run(() => delay(10));
+    const budget = keeper.open({ seconds: 0.5 });
+    await budget.run(() => delay(100));
     await expect(budget.run(() => Promise.reject(new Error('of the work')))).rejects.toThrow('of the work');
-    const spent = (await budget.run(() => delay(60)).catch(details)) as { reason: string; used: number };
-    expect(spent).toMatchObject({ reason: 'exec_seconds', limit: 0.05 });
-    expect(spent.used).toBeGreaterThan(0.06);
+    const spent = (await budget.run(() => delay(600)).catch(details)) as { reason: string; used: number };
+    expect(spent).toMatchObject({ reason: 'exec_seconds', limit: 0.5 });
+    expect(spent.used).toBeGreaterThan(0.6);
     expect(spent.used).toBe(Number(spent.used.toFixed(3)));
     expect(keeper.ended).toBe(1);
     expect(await budget.run(nothing).catch(details)).toEqual(spent);
@@ -122,21 +123,20 @@ describe('a budget of seconds', () => {
 
   it('counts a call that a restart has cut, up to then, and ends again what a restart kept from being ended', async () => {
     const keeper = new Keeper();
-    const first = keeper.open({ seconds: 0.05 });
-    void first.run(() => delay(1000));
-    await delay(70);
+    const first = keeper.open({ seconds: 0.5 });
+    void first.run(forever);
+    await delay(600);
     expect(keeper.kept).toMatchObject({ calls: 1, seconds: 0 });
-    const next = keeper.open({ seconds: 0.05 });
+    const next = keeper.open({ seconds: 0.5 });
     expect(await next.run(nothing).catch(details)).toMatchObject({ reason: 'exec_seconds' });
     expect(keeper.ended).toBe(1);
-    keeper.open({ seconds: 0.05 });
-    await delay(20);
-    expect(keeper.ended).toBe(2);
+    keeper.open({ seconds: 0.5 });
+    await expect.poll(() => keeper.ended).toBe(2);
   });
 
   it('is not charged to the next use by a call of the one before', async () => {
-    const budget = new Keeper().open({ seconds: 0.03 });
-    const late = budget.run(() => delay(60));
+    const budget = new Keeper().open({ seconds: 0.3 });
+    const late = budget.run(() => delay(600));
     budget.reset();
     await late;
     await budget.run(nothing);
