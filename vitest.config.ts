@@ -23,6 +23,8 @@ export default defineConfig({
     // A bound for what hangs; a machine with two busy processors takes five times as long as an idle one.
     testTimeout: 60_000 * slowness,
     hookTimeout: 60_000 * slowness,
+    // What comes to hold does so at once, unless other tests have the processors.
+    expect: { poll: { timeout: 20_000 * slowness } },
     // The root file system of a sandbox is the host's /usr; a colour code or a locale of the caller is no part of it.
     env: { NO_COLOR: '1', LC_ALL: 'C.UTF-8' },
     projects: [

@@ -103,7 +103,7 @@ test.each([
 ] as const)('%j leaves a sane terminal', async (key, status) => {
   const io = onTerminal();
   const running = call(['top'], services(many(3)), io);
-  await vi.waitFor(() => expect(io.out).toContain('3 sandboxes'));
+  await vi.waitFor(() => expect(io.out).toContain('3 sandboxes'), 20_000);
   expect(io.out.startsWith('\u001b[?1049h\u001b[?25l')).toBe(true);
   expect(io.rawModes).toEqual([true]);
   io.input.write(key);
@@ -116,7 +116,7 @@ test.each([
 test('a signal leaves a sane terminal too', async () => {
   const io = onTerminal();
   const running = call(['top'], services(many(3)), io);
-  await vi.waitFor(() => expect(io.out).toContain('3 sandboxes'));
+  await vi.waitFor(() => expect(io.out).toContain('3 sandboxes'), 20_000);
   io.send('SIGTERM');
   expect((await running).status).toBe(143);
   expect(io.out.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
@@ -126,25 +126,25 @@ test('it scrolls, follows the window, and goes on when the daemon does not answe
   const server = many(50);
   const io = onTerminal();
   const running = call(['top'], services(server), io);
-  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('1-8 of 50'));
+  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('1-8 of 50'), 20_000);
   io.input.write('\u001b[6~');
-  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('9-16 of 50'));
+  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('9-16 of 50'), 20_000);
   io.input.write('\u001b[A');
-  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('8-15 of 50'));
+  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('8-15 of 50'), 20_000);
   io.input.write('G');
-  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('43-50 of 50'));
+  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('43-50 of 50'), 20_000);
   io.input.write('g');
   io.size = { columns: 60, rows: 20 };
   io.send('SIGWINCH');
-  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('1-16 of 50'));
+  await vi.waitFor(() => expect(picture(io.out).at(-1)).toContain('1-16 of 50'), 20_000);
   expect(picture(io.out)).toHaveLength(20);
   const usage = server.usage.bind(server);
   server.usage = () => {
     throw new Error('gone');
   };
-  await vi.waitFor(() => expect(picture(io.out)[1]).toMatch(/^no answer since \d\d:\d\d:\d\d: gone/), 5000);
+  await vi.waitFor(() => expect(picture(io.out)[1]).toMatch(/^no answer since \d\d:\d\d:\d\d: gone/), 20_000);
   server.usage = usage;
-  await vi.waitFor(() => expect(picture(io.out)[1]).toBe(''), 5000);
+  await vi.waitFor(() => expect(picture(io.out)[1]).toBe(''), 20_000);
   io.input.write('q');
   expect((await running).status).toBe(0);
 });

@@ -45,7 +45,7 @@ export class FakeSubstrate implements Substrate {
   readonly running = new Map<SandboxHandle, Running>();
   readonly kept = new Map<string, FakeFiles>();
   /** Called at each step: may wait, or throw. */
-  at: (step: Step, id: string | null) => Promise<void> | void = () => undefined;
+  at: (step: Step, id: string | null, signal?: AbortSignal) => Promise<void> | void = () => undefined;
   #watchers = new Set<(event: SubstrateEvent) => void>();
   #count = 0;
 
@@ -58,7 +58,7 @@ export class FakeSubstrate implements Substrate {
     const handle = `h${this.#count}` as SandboxHandle;
     this.running.set(handle, { sandbox: new FakeSandbox(spec.id, files), kind });
     try {
-      await this.at('started', spec.id);
+      await this.at('started', spec.id, signal);
       if (isAborted(signal)) throw new BoxkiteError('aborted', 'the start was cancelled');
       if (!this.running.has(handle)) throw new BoxkiteError('runner_lost', 'the runner has ended');
     } catch (error) {

@@ -100,7 +100,7 @@ test('a cancelled create leaves nothing, however late its answer', async () => {
     late = response;
     return true;
   };
-  const call = Sandbox.create({ url: server.url, timeout_ms: 50 });
+  const call = Sandbox.create({ url: server.url, timeout_ms: 1000 });
   await expect(call).rejects.toMatchObject({ code: 'timeout' });
   if (late !== undefined) answer(late, 201, { ...sandboxJson(), usage: usageJson });
   await expect.poll(() => server.destroyed).toBe(1);

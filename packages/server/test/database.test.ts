@@ -10,7 +10,7 @@ import { newRow } from '../../manager/src/records.ts';
 import { IdempotencyStore } from '../src/database/idempotency-store.ts';
 import { openDatabase } from '../src/database/open.ts';
 import { SqliteSessionStore } from '../src/database/sandbox-store.ts';
-import { TestDaemon } from './harness.ts';
+import { TestDaemon, until } from './harness.ts';
 
 let directory: string;
 let path: string;
@@ -206,7 +206,7 @@ describe('a daemon', () => {
       const headers = { 'idempotency-key': 'k' };
       const cut = test.call('POST', `/v1/sandboxes/${id}/exec`, { body, headers });
       cut.catch(() => undefined);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await until(() => test.substrate.find(id)?.execs.running === 1, 20_000);
       // What a killed process leaves: the row of a call that runs.
       const copy = new DatabaseSync(join(test.directory, 'boxkite.db'));
       const [row] = copy.prepare('select scope, fingerprint, created_at from idempotency_keys').all();
@@ -258,7 +258,7 @@ describe('a daemon', () => {
     const followed = test.call('GET', `/v1/sandboxes/${id}/execs/${eid}/output`, {
       headers: { accept: 'text/event-stream' },
     });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await until(() => test.substrate.find(id)?.execs.running === 2, 20_000);
     await test.daemon?.close('daemon_stopped');
     expect((await running).json).toMatchObject({ end: 'killed', exit_code: 137 });
     expect((await followed).text).toMatch(/"type":"(error|exit)"/);

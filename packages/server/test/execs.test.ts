@@ -443,7 +443,7 @@ describe('an Idempotency-Key', () => {
   });
 
   it('refuses a second call while the first runs, and lets a failed one be tried again', async () => {
-    const call = { body: { command: 'hang', timeout: 0.2 }, headers: { 'idempotency-key': 'k2' } };
+    const call = { body: { command: 'hang', timeout: 2 }, headers: { 'idempotency-key': 'k2' } };
     const first = daemon.call('POST', `${path}/exec`, call);
     await until(() => fakeExecs().running > 0);
     await daemon.refused(409, 'idempotency_key_in_progress', 'POST', `${path}/exec`, call);

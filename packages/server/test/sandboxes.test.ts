@@ -2,7 +2,7 @@ import { v1 } from '@boxkite/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { openApiDocument } from '../src/openapi.ts';
-import { TestDaemon } from './harness.ts';
+import { TestDaemon, until } from './harness.ts';
 
 let daemon: TestDaemon;
 beforeAll(async () => {
@@ -151,19 +151,23 @@ describe('sandboxes', () => {
   });
 
   it('end with the client that leaves while they are made', async () => {
+    const started = Promise.withResolvers<AbortSignal | undefined>();
     const released = Promise.withResolvers<void>();
-    daemon.substrate.at = (step) => (step === 'started' ? released.promise : undefined);
+    daemon.substrate.at = (step, _id, signal) => {
+      if (step !== 'started') return undefined;
+      started.resolve(signal);
+      return released.promise;
+    };
     const leaver = new AbortController();
     const call = daemon.call('POST', '/v1/sandboxes', { signal: leaver.signal });
     call.catch(() => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const signal = await started.promise;
     leaver.abort();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await until(() => signal?.aborted === true, 20_000);
     released.resolve();
     daemon.substrate.at = () => undefined;
     await expect(call).rejects.toThrow();
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(daemon.substrate.running.size).toBe(0);
+    await until(() => daemon.substrate.running.size === 0, 20_000);
   });
 
   it('that are too many are refused as both kinds of readers read it', async () => {

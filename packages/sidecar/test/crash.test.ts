@@ -72,7 +72,7 @@ function kept(whole: string, bytes = Infinity): string {
 
 function overdue(): Promise<'overdue'> {
   return new Promise((resolve) => {
-    setTimeout(() => resolve('overdue'), 5000).unref();
+    setTimeout(() => resolve('overdue'), 30_000).unref();
   });
 }
 
@@ -180,7 +180,7 @@ test('a process that is killed at any operation of its disk loses and repeats no
               received.take(event);
             }
             // As soon as the runner may forget it, all that is kept is stored.
-            await vi.waitFor(() => expect(runner.execs.size).toBe(0));
+            await vi.waitFor(() => expect(runner.execs.size).toBe(0), 20_000);
             // The end and all output can be had again, from anywhere.
             const again = new Received();
             for await (const event of session.execs.output(known)) again.take(event);

@@ -228,7 +228,7 @@ describe('the helper', () => {
     await expect(left).rejects.toMatchObject({ code: 'aborted' });
     reads.push(read());
     for (let ended = 0; ended < 10; ended += 1) {
-      await vi.waitFor(() => expect(opened.length).toBe(Math.min(10, ended + 2)));
+      await vi.waitFor(() => expect(opened.length).toBe(Math.min(10, ended + 2)), 20_000);
       opened[ended]?.();
     }
     expect(await Promise.all(reads)).toHaveLength(10);

@@ -93,13 +93,14 @@ describe('a record', () => {
         }
       }
     };
-    await vi.waitFor(async () =>
-      expect((await host.session.execs.get(ids.long)).stdout_bytes).toBeGreaterThan(100_000),
+    await vi.waitFor(
+      async () => expect((await host.session.execs.get(ids.long)).stdout_bytes).toBeGreaterThan(100_000),
+      20_000,
     );
     await check(false);
     host.runner.finish(1n);
     host.runner.finish(2n);
-    await vi.waitFor(() => expect(host.runner.execs.size).toBe(0));
+    await vi.waitFor(() => expect(host.runner.execs.size).toBe(0), 20_000);
     await check(true);
     await host.session.close();
     await host.open();
@@ -110,7 +111,7 @@ describe('a record', () => {
   it('is there with its end when nobody has looked', async () => {
     await using host = await Host.start({ plan: writes('left') });
     const id = await host.start('plan');
-    await vi.waitFor(() => expect(host.runner.execs.size).toBe(0));
+    await vi.waitFor(() => expect(host.runner.execs.size).toBe(0), 20_000);
     expect(await host.session.execs.list()).toMatchObject([
       { exec_id: id, state: 'ended', stdout_bytes: 4, record: { end: 'exited', exec_id: id } },
     ]);
@@ -154,7 +155,7 @@ describe('a record', () => {
       await hear(host.session, id, 9 * MIB);
       ids.push(id);
     }
-    await vi.waitFor(() => expect(host.runner.execs.size).toBe(0));
+    await vi.waitFor(() => expect(host.runner.execs.size).toBe(0), 20_000);
     const oldest = await hear(host.session, ids[0] as string);
     expect(oldest.gaps).toEqual([[0, 9 * MIB]]);
     const newest = await hear(host.session, ids[8] as string);
@@ -171,7 +172,7 @@ it('runs a bounded number of commands at once, also when all are asked for toget
   expect(await failure(host.start('plan'))).toBe('capacity');
   expect(host.session.running).toBe(MOST_RUNNING);
   host.runner.finish(1n);
-  await vi.waitFor(() => expect(host.session.running).toBe(MOST_RUNNING - 1));
+  await vi.waitFor(() => expect(host.session.running).toBe(MOST_RUNNING - 1), 20_000);
   await host.start('plan');
 });
 
@@ -264,7 +265,7 @@ describe('readers', () => {
     const killed = await host.start('plan', { overflow: 'block' });
     await vi.waitFor(
       async () => expect((await host.session.execs.get(killed)).stdout_bytes).toBeGreaterThan(7 * MIB),
-      5000,
+      20_000,
     );
     await delay(100);
     expect(await host.session.execs.get(waiting)).toMatchObject({ state: 'running' });
@@ -283,7 +284,7 @@ describe('readers', () => {
     await using host = await Host.start({ plan: writes('some', 'thing') }, ['plan']);
     const id = await host.start('plan');
     const heard = Array.from({ length: 20 }, () => hear(host.session, id));
-    await delay(20);
+    await vi.waitFor(async () => expect((await host.session.execs.get(id)).stdout_bytes).toBe(9), 20_000);
     await host.session.end();
     for (const one of await Promise.all(heard))
       expect([one.text, one.end]).toEqual(['something', 'killed sandbox_closed']);
@@ -301,7 +302,7 @@ describe('readers', () => {
         for await (const event of host.session.execs.output(id)) heard.take(event);
       })(),
     );
-    await vi.waitFor(() => expect(heard.at).toBe(4));
+    await vi.waitFor(() => expect(heard.at).toBe(4), 20_000);
     await host.session.close();
     expect(await told).toBe('state_unavailable');
     await host.open();
@@ -350,7 +351,7 @@ describe('run', () => {
     );
     const controller = new AbortController();
     const running = host.session.execs.run({ argv: ['sh', 'held'] }, controller.signal);
-    await vi.waitFor(() => expect(host.session.running).toBe(1));
+    await vi.waitFor(() => expect(host.session.running).toBe(1), 20_000);
     controller.abort();
     expect((await running).record).toMatchObject({ end: 'killed', reason: 'requested' });
   });
