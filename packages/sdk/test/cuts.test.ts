@@ -314,3 +314,50 @@ describe('input that is written behind its command, when a part of it is lost,',
     expect(handle.calls).toEqual([]);
   });
 });
+
+test('what is written behind input that was cut off is not sent, nor is an end', async () => {
+  const { promise, resolve } = Promise.withResolvers<ExecEvent>();
+  const handle = new FakeHandle(
+    (async function* (): AsyncGenerator<ExecEvent> {
+      yield await promise;
+    })(),
+  );
+  await using server = await V1Server.start(new FakeSandbox(async () => handle));
+  const stream = (await sandboxAt(server)).stream('x', { stdin: 'stream' });
+  await stream.started;
+  let inputs = 0;
+  server.hook = (request, response) => {
+    if (request.url?.endsWith('/input') !== true) return false;
+    inputs += 1;
+    if (inputs === 2) response.destroy();
+    return inputs === 2;
+  };
+  const calls = [stream.write('a'), stream.write('b'), stream.write('c'), stream.closeStdin()];
+  const outcomes = await Promise.allSettled(calls);
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected']);
+  for (const call of calls.slice(1)) await expect(call).rejects.toMatchObject({ code: 'connection_lost' });
+  expect(handle.calls).toEqual(['write a']);
+  // Whoever was told may go on where the command can bear it.
+  await stream.write('d');
+  await stream.closeStdin();
+  expect(handle.calls).toEqual(['write a', 'write d', 'closeStdin']);
+  resolve({ type: 'ended', record: record() });
+  expect((await stream.result).ok).toBe(true);
+});
+
+test.each(['exec_ended', 'stdin_closed'])('an end behind input that nobody takes is no failure: %s', async (code) => {
+  const handle = new FakeHandle([{ type: 'ended', record: record() }]);
+  await using server = await V1Server.start(new FakeSandbox(async () => handle));
+  const stream = (await sandboxAt(server)).stream('x', { stdin: 'stream' });
+  await stream.started;
+  server.hook = (request, response) => {
+    if (request.url?.endsWith('/input') !== true) return false;
+    response.writeHead(409, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ error: { code, message: 'enough' } }));
+    return true;
+  };
+  const [write, end] = await Promise.allSettled([stream.write('a'), stream.closeStdin()]);
+  expect(write).toMatchObject({ status: 'rejected', reason: { code } });
+  expect(end.status).toBe('fulfilled');
+  expect((await stream.result).ok).toBe(true);
+});

@@ -16,7 +16,7 @@ import { collectedExec, toBase64 } from './answers.ts';
 import { AttachedExec } from './attach.ts';
 import { pause, within } from './backoff.ts';
 import type { Call, HttpClient } from './client.ts';
-import { Feed } from './feed.ts';
+import { Feed, hasEnough } from './feed.ts';
 import { followOutput } from './follow.ts';
 import { execPath, sandboxPath, withQuery } from './paths.ts';
 import type { HttpResponse } from './transport.ts';
@@ -131,19 +131,24 @@ export class HttpExecs implements ExecsPort {
     return new AttachedExec({ ...held, summary, effective, range, signal });
   }
 
+  /** What is behind a write that failed fails with it, so that no hole is in the input. */
   write(execId: string, data: Uint8Array): Promise<void> {
     const before = this.#writing.get(execId) ?? Promise.resolve();
     const writing = before.then(() => this.#write(execId, data));
-    const settled = writing.catch(() => undefined);
-    this.#writing.set(execId, settled);
-    void settled.then(() => {
-      if (this.#writing.get(execId) === settled) this.#writing.delete(execId);
-    });
+    this.#writing.set(execId, writing);
+    const settled = (): void => {
+      if (this.#writing.get(execId) === writing) this.#writing.delete(execId);
+    };
+    writing.then(settled, settled);
     return writing;
   }
 
   async closeStdin(execId: string): Promise<void> {
-    await this.#writing.get(execId);
+    try {
+      await this.#writing.get(execId);
+    } catch (error) {
+      if (!hasEnough(error)) throw error;
+    }
     await this.#post(execId, '/close-stdin', {}, 'repeatable');
   }
 

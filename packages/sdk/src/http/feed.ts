@@ -2,7 +2,6 @@
 import type { ExecEvent, ExecRecord, ExecsPort } from '@boxkite/protocol';
 import { BoxkiteFailure } from '@boxkite/protocol';
 
-/** The command has what it wants of its input. */
 const ENOUGH: ReadonlySet<string> = new Set(['exec_ended', 'stdin_closed']);
 /** There is nothing left to kill, and its reader is told so by its output. */
 const GONE: ReadonlySet<string> = new Set(['exec_ended', 'not_found', 'closing']);
@@ -27,7 +26,7 @@ export class Feed {
       await this.#execs.closeStdin(this.#id);
       return true;
     } catch (error) {
-      if (isOneOf(ENOUGH, error)) return true;
+      if (hasEnough(error)) return true;
       await this.#lose(error);
       return false;
     }
@@ -62,6 +61,11 @@ export class Feed {
       if (!isOneOf(GONE, failure)) this.#unkilled.abort(error);
     }
   }
+}
+
+/** Whether input was refused by a command that has what it wants of it: its end, or that of its input. */
+export function hasEnough(error: unknown): boolean {
+  return isOneOf(ENOUGH, error);
 }
 
 function isOneOf(codes: ReadonlySet<string>, error: unknown): boolean {
