@@ -116,7 +116,11 @@ function start(confinement: string): ChildProcess {
     (path) => existsSync(path),
   );
   if (script === undefined) throw new BoxkiteError('internal', 'the program that decodes images is not there');
-  return startConfined(confinement, { script, readable: readable(script) });
+  try {
+    return startConfined(confinement, { script, readable: readable(script) });
+  } catch (cause) {
+    throw notStarted(cause);
+  }
 }
 
 function readable(script: string): readonly string[] {
@@ -126,22 +130,39 @@ function readable(script: string): readonly string[] {
   return [join(root, 'packages', 'sidecar'), join(root, 'node_modules'), join(root, 'package.json')];
 }
 
-/** What it wrote until it ended well; `null` where it did not. Errors: `isolation_unavailable`. */
-async function answerOf(child: ChildProcess, message: readonly Uint8Array[]): Promise<Buffer | null> {
-  const { stdin, stdout } = child;
-  if (stdin === null || stdout === null) return null;
-  const parts: Buffer[] = [];
-  stdout.on('data', (part: Buffer) => parts.push(part));
-  // It may end before it has read everything.
-  stdin.on('error', () => undefined);
-  for (const part of message) stdin.write(part);
-  stdin.end();
+/** What it wrote until it ended well; `null` where it did not. Errors: `isolation_unavailable`, `capacity`. */
+function answerOf(child: ChildProcess, message: readonly Uint8Array[]): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
-    child.once('error', (cause) => reject(unconfined('the native program that confines it can not be started', cause)));
+    const parts: Buffer[] = [];
+    child.once('error', (cause) => reject(notStarted(cause)));
     child.once('close', (code) => {
       if (code === NOT_CONFINED) reject(unconfined('the machine refuses a part of its confinement'));
       else resolve(code === 0 ? Buffer.concat(parts) : null);
     });
+    child.stdout?.on('data', (part: Buffer) => parts.push(part));
+    // One that can't be started may have no streams; the error tells why.
+    if (!child.stdin) return;
+    // It may end before it has read everything.
+    child.stdin.on('error', () => undefined);
+    for (const part of message) child.stdin.write(part);
+    child.stdin.end();
+  });
+}
+
+/** The machine may have enough of it again for the next one. */
+const USED_UP: Readonly<Record<string, string>> = {
+  EMFILE: 'open files',
+  ENFILE: 'open files',
+  EAGAIN: 'processes',
+  ENOMEM: 'memory',
+};
+
+function notStarted(cause: unknown): BoxkiteError {
+  const limit = cause instanceof Error && 'code' in cause ? USED_UP[String(cause.code)] : undefined;
+  if (limit === undefined) return unconfined('the native program that confines it can not be started', cause);
+  return new BoxkiteError('capacity', `an image can not be decoded: the service has no more ${limit}`, {
+    details: { limit },
+    cause,
   });
 }
 

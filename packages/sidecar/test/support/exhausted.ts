@@ -1,0 +1,41 @@
+/**
+ * A process of its own that decodes images while it has so many descriptors left as its arguments say, and again when it
+ * has enough. Writes what became of each, as JSON.
+ */
+import { closeSync, openSync } from 'node:fs';
+import { BoxkiteError } from '@boxkite/protocol';
+import { makePng } from '@boxkite/testing';
+import { ImageHelper } from '../../src/images/image-helper.ts';
+
+const [, , runner = '', ...left] = process.argv;
+const images = new ImageHelper(runner);
+const job = { codec: 'png', maxDimension: 64, jpegQuality: 85, webpQuality: 80, pngCompression: 6 } as const;
+const png = makePng(128, 128);
+
+async function outcome(): Promise<unknown> {
+  try {
+    return (await images.optimise(job, png, new AbortController().signal)) === null ? 'as it is' : 'smaller';
+  } catch (error) {
+    return error instanceof BoxkiteError ? [error.code, error.details] : String(error);
+  }
+}
+
+/** Takes all descriptors but so many. */
+function exhaust(but: number): number[] {
+  const taken: number[] = [];
+  try {
+    for (;;) taken.push(openSync('/dev/null'));
+  } catch {
+    for (const fd of taken.splice(0, but)) closeSync(fd);
+    return taken;
+  }
+}
+
+const outcomes: unknown[] = [];
+for (const but of left) {
+  const taken = exhaust(Number(but));
+  outcomes.push(await outcome());
+  for (const fd of taken) closeSync(fd);
+}
+outcomes.push(await outcome());
+process.stdout.write(JSON.stringify(outcomes));
