@@ -41,6 +41,8 @@ export class PrivateRunner implements RunnerAccess {
   #holds = 0;
   #answered = false;
   #closing = false;
+  /** Its connection is gone, which its process outlives by a moment. */
+  #lost = false;
   #complaint = '';
   #spawnError: Error | null = null;
 
@@ -50,6 +52,9 @@ export class PrivateRunner implements RunnerAccess {
     this.client = new RunnerClient(socket, {
       connect: () => connectTo(join(directory, 'runner.sock')),
       environment: COMMAND_ENVIRONMENT,
+    });
+    void this.client.lost.then(() => {
+      this.#lost = true;
     });
     const { promise, resolve } = Promise.withResolvers<void>();
     this.exited = promise;
@@ -96,9 +101,8 @@ export class PrivateRunner implements RunnerAccess {
 
   /** Whether calls can't succeed any more. */
   get ended(): boolean {
-    return (
-      this.#closing || this.#spawnError !== null || this.#child.exitCode !== null || this.#child.signalCode !== null
-    );
+    const { exitCode, signalCode } = this.#child;
+    return this.#closing || this.#lost || this.#spawnError !== null || exitCode !== null || signalCode !== null;
   }
 
   /**

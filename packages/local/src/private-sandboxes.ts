@@ -158,7 +158,8 @@ export class PrivateSandboxes {
     entry.sandbox?.closeFiles();
     const { id } = entry;
     try {
-      if (id !== null && !entry.runner.ended) await entry.runner.call((client) => client.closeSandbox(id));
+      if (id !== null && entry.runner.ended) await entry.runner.exited;
+      else if (id !== null) await entry.runner.call((client) => client.closeSandbox(id));
     } catch (error) {
       // With the runner everything that it held is gone, which is what was asked for.
       if (!(error instanceof BoxkiteError) || error.code !== 'runner_lost') {

@@ -24,7 +24,8 @@ const DEFAULT_BLANKS = 2;
 export class RunnerPool {
   readonly #options: RunnerPoolOptions;
   readonly #runners = new Map<string, PrivateRunner>();
-  /** Runners that have been replaced after their end are still waited for. */
+  /** After their end, but before they are gone: they are still waited for. */
+  readonly #replaced = new Set<PrivateRunner>();
   readonly #closing = new Set<Promise<void>>();
 
   constructor(options: RunnerPoolOptions) {
@@ -35,6 +36,7 @@ export class RunnerPool {
   get(root: string): PrivateRunner {
     const known = this.#runners.get(root);
     if (known !== undefined && !known.ended) return known;
+    if (known !== undefined) this.#replace(known);
     const runner = PrivateRunner.start({
       binaries: findBinaries(this.#options.binaries),
       directory: makePrivateDirectory(this.#location()),
@@ -48,9 +50,15 @@ export class RunnerPool {
     return runner;
   }
 
+  /** One that has lost its connection may not be gone yet. */
+  #replace(runner: PrivateRunner): void {
+    this.#replaced.add(runner);
+    void runner.exited.then(() => this.#replaced.delete(runner));
+  }
+
   /** Ends every runner; resolves when all are gone. */
   async close(): Promise<void> {
-    for (const runner of this.#runners.values()) this.#closing.add(runner.close());
+    for (const runner of [...this.#runners.values(), ...this.#replaced]) this.#closing.add(runner.close());
     this.#runners.clear();
     await Promise.all(this.#closing);
     this.#closing.clear();

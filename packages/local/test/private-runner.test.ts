@@ -1,9 +1,11 @@
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { BoxkiteError } from '@boxkite/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PrivateRunner } from '../src/private-runner.ts';
+import { RunnerPool } from '../src/runner-pool.ts';
 
 // What a runner does that doesn't come to serve; the real one is in the contract suite.
 let base = '';
@@ -81,4 +83,37 @@ test('the end of the owner socket ends it, and close waits for that', async () =
   await runner.close();
   await runner.exited;
   expect(runner.ended).toBe(true);
+});
+
+test('one whose connection is gone has ended, though its process is not gone yet, and is replaced', async () => {
+  const held = join(base, 'held');
+  writeFileSync(held, '');
+  const pool = new RunnerPool({
+    binaries: {
+      runner: program(`mkdir ${base}/first || exit; exec 3>&-; while [ -e ${held} ]; do sleep 0.02; done`),
+      agent: '/nonexistent',
+    },
+    runtimeDirectory: base,
+    temporaryDirectory: base,
+  });
+  const first = pool.get('host');
+  let exited = false;
+  void first.exited.then(() => {
+    exited = true;
+  });
+  await first.lost;
+  expect(first.ended).toBe(true);
+  expect(exited).toBe(false);
+  const second = pool.get('host');
+  expect(second).not.toBe(first);
+  await second.exited;
+  let closed = false;
+  const closing = pool.close().then(() => {
+    closed = true;
+  });
+  await delay(50);
+  expect(closed).toBe(false);
+  rmSync(held);
+  await closing;
+  expect(exited).toBe(true);
 });
