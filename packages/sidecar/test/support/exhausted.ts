@@ -24,7 +24,7 @@ async function outcome(): Promise<unknown> {
 function exhaust(but: number): number[] {
   const taken: number[] = [];
   try {
-    for (;;) taken.push(openSync('/dev/null'));
+    for (;;) taken.push(openSync('/dev/null', 'r'));
   } catch {
     for (const fd of taken.splice(0, but)) closeSync(fd);
     return taken;
