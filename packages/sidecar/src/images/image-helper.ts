@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { BoxkiteError } from '@boxkite/protocol';
 import { z } from 'zod';
 import { NOT_CONFINED, startConfined } from './confined.ts';
-import { decodeMessage, encodeMessage, type ImageJob } from './job.ts';
+import { decodeMessage, encodeMessage, type ImageJob, longestAnswer } from './job.ts';
 import { cancelled, type TurnLimits, Turns } from './turns.ts';
 
 /** Bounds of images. */
@@ -85,7 +85,7 @@ export class ImageHelper {
     const watch = setInterval(() => void this.#watch(child), WATCH_MS);
     signal.addEventListener('abort', kill);
     try {
-      const message = await answerOf(child, encodeMessage(job, bytes));
+      const message = await answerOf(child, encodeMessage(job, bytes), longestAnswer(job, bytes));
       if (signal.aborted) throw cancelled(signal);
       return message === null ? null : smaller(message);
     } finally {
@@ -130,16 +130,28 @@ function readable(script: string): readonly string[] {
   return [join(root, 'packages', 'sidecar'), join(root, 'node_modules'), join(root, 'package.json')];
 }
 
-/** What it wrote until it ended well; `null` where it did not. Errors: `isolation_unavailable`, `capacity`. */
-function answerOf(child: ChildProcess, message: readonly Uint8Array[]): Promise<Buffer | null> {
+/**
+ * What it wrote until it ended well; `null` where it did not, or where it is ended since that is more than it may be.
+ * Errors: `isolation_unavailable`, `capacity`.
+ */
+function answerOf(child: ChildProcess, message: readonly Uint8Array[], most: number): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
+    let length = 0;
     child.once('error', (cause) => reject(notStarted(cause)));
     child.once('close', (code) => {
       if (code === NOT_CONFINED) reject(unconfined('the machine refuses a part of its confinement'));
       else resolve(code === 0 ? Buffer.concat(parts) : null);
     });
-    child.stdout?.on('data', (part: Buffer) => parts.push(part));
+    child.stdout?.on('data', (part: Buffer) => {
+      parts.push(part);
+      length += part.length;
+      if (length <= most) return;
+      // What is read is made of a file that anybody may have made: it may write for ever.
+      parts.length = 0;
+      child.stdout?.destroy();
+      child.kill('SIGKILL');
+    });
     // One that can't be started may have no streams; the error tells why.
     if (!child.stdin) return;
     // It may end before it has read everything.

@@ -1,5 +1,8 @@
 /** What the helper process is asked, and how it answers: a length, JSON of that length, bytes to the end of the stream. */
 
+/** An image of more is not decoded; it is then shown as it is. */
+export const MOST_PIXELS = 40_000_000;
+
 /** Formats that are decoded and encoded. */
 export type Codec = 'png' | 'jpeg' | 'webp';
 
@@ -17,6 +20,16 @@ export interface ImageJob {
 /** What became of it; bytes follow if `changed`. */
 export interface ImageOutcome {
   readonly changed: boolean;
+}
+
+/** What a pixel takes that nothing makes smaller, in a line of its own, which has a byte more. */
+const PIXEL_BYTES = 5;
+/** Of a format, and of whole blocks of a few pixels. */
+const ROOM_BYTES = 16 * 1024 * 1024;
+
+/** No answer is longer: an image that was not scaled is answered only where it has become smaller. */
+export function longestAnswer({ maxDimension }: ImageJob, bytes: Uint8Array): number {
+  return Math.max(bytes.length, PIXEL_BYTES * Math.min(maxDimension ** 2, MOST_PIXELS)) + ROOM_BYTES;
 }
 
 /** Puts both behind each other. */

@@ -4,13 +4,11 @@ import type { RunnerFiles } from '@boxkite/runner-client';
 import { readWhole } from '../files/text-files.ts';
 import type { SidecarSettings } from '../settings.ts';
 import type { ImageHelper } from './image-helper.ts';
-import type { Codec } from './job.ts';
+import { type Codec, MOST_PIXELS } from './job.ts';
 import { type ImageHeader, probeImage } from './probe.ts';
 
 /** Files that are read, in bytes. */
 const MOST_BYTES = 52_428_800;
-/** More than these are not decoded; the image is then shown as it is. */
-const MOST_PIXELS = 40_000_000;
 
 /** What is shown. */
 export interface ShownImage {
