@@ -70,7 +70,10 @@ export class PrivateRunner implements RunnerAccess {
     this.#setAlive(false);
   }
 
-  /** Starts the process and returns at once: calls may be sent before it serves. Its failure shows in the first of them. */
+  /**
+   * Starts the process and returns at once: calls may be sent before it serves. Its failure shows in the first of them.
+   * Errors: `capacity`.
+   */
   static start(options: PrivateRunnerOptions): PrivateRunner {
     const args = [
       '--dir',
@@ -89,9 +92,14 @@ export class PrivateRunner implements RunnerAccess {
       cwd: '/',
       env: { PATH: RUNNER_PATH },
     });
-    const socket = child.stdio[OWNER_DESCRIPTOR];
-    if (!(socket instanceof Socket))
-      throw new BoxkiteError('runner_failed', 'the runner got no connection to this process');
+    // Without a descriptor left Node makes no streams, whatever its types say, and tells why by an event.
+    const socket = child.stdio?.[OWNER_DESCRIPTOR];
+    if (!(socket instanceof Socket)) {
+      child.once('error', () => removeEmpty(options.directory, () => undefined));
+      throw new BoxkiteError('capacity', 'the runner got no connection to this process, which has no more open files', {
+        details: { limit: 'open files' },
+      });
+    }
     return new PrivateRunner(child, socket, options.directory);
   }
 

@@ -32,7 +32,7 @@ export class RunnerPool {
     this.#options = options;
   }
 
-  /** The runner of a root (`host` or a real path). Starting one does not wait for it, so concurrent calls share it. Errors: `runner_failed`. */
+  /** The runner of a root (`host` or a real path). Starting one does not wait for it, so concurrent calls share it. Errors: `runner_failed`, `capacity`. */
   get(root: string): PrivateRunner {
     const known = this.#runners.get(root);
     if (known !== undefined && !known.ended) return known;
