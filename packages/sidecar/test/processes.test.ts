@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { BoxkiteError } from '@boxkite/protocol';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { SessionExecs } from '../src/session/session-execs.ts';
@@ -38,5 +39,24 @@ describe('background processes', () => {
       await processes.stop(process_id).catch((error: unknown) => expect(error).toBe(failure));
       await expect.poll(() => processes.get(process_id).status).toBe('exited');
     }
+  });
+
+  it('are no fault of the process that stops while it signals one', async () => {
+    await using host = await Host.start({ '-c': [] }, ['-c']);
+    const { processes } = host.session.services;
+    const { process_id } = await processes.start(SPEC);
+    const signalled = Promise.withResolvers<void>();
+    const signal = vi.spyOn(SessionExecs.prototype, 'signal').mockReturnValue(signalled.promise);
+    const unheard: unknown[] = [];
+    const hear = (error: unknown): void => void unheard.push(error);
+    process.on('unhandledRejection', hear);
+    const stopped = processes.stop(process_id).catch((error: unknown) => error);
+    await expect.poll(() => signal.mock.calls.length).toBe(1);
+    await host.session.close();
+    await turn();
+    signalled.resolve();
+    expect(await stopped).toMatchObject({ code: 'state_unavailable' });
+    expect(unheard).toEqual([]);
+    process.off('unhandledRejection', hear);
   });
 });

@@ -208,6 +208,8 @@ export class Processes implements SessionPart {
     this.#ends.set(execId, 'stopped');
     await this.#core.save();
     const ended = execs.ended(execId).then(() => true);
+    // This process may stop while the signal is under way, when nothing else hears of it.
+    ended.catch(ignore);
     try {
       await execs.signal(execId, 'SIGTERM');
     } catch (error) {
@@ -217,8 +219,8 @@ export class Processes implements SessionPart {
     }
     const late = Promise.withResolvers<false>();
     const timer = setTimeout(() => late.resolve(false), this.#core.settings.processes.graceSeconds * 1000);
-    if (!(await Promise.race([ended, late.promise]))) await execs.kill(execId);
-    clearTimeout(timer);
+    const inTime = await Promise.race([ended, late.promise]).finally(() => clearTimeout(timer));
+    if (!inTime) await execs.kill(execId);
   }
 
   #tracked<T>(starting: Promise<T>): Promise<T> {
@@ -311,4 +313,8 @@ function processIdOf(execId: string): string {
 function execIdOf(processId: string): string | null {
   const [, instance, number] = /^proc_([0-9a-f]{10})([0-9a-f]{22})$/.exec(processId) ?? [];
   return instance === undefined ? null : `${instance}-${BigInt(`0x${number}`)}`;
+}
+
+function ignore(): void {
+  // Whoever waits for it gets the error.
 }
