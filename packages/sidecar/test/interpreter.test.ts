@@ -1,10 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { BoxkiteError } from '@boxkite/protocol';
+import type { RunnerAccess } from '@boxkite/runner-client';
 import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+import { record } from '../../protocol/test/values.ts';
 import { InterpreterProcess } from '../src/interpreter/process.ts';
 import { daemonSettings } from '../src/settings.ts';
+import { SANDBOX } from './support/model-runner.ts';
 import { Host } from './support/sessions.ts';
 
 setFlagsFromString('--expose-gc');
@@ -81,4 +85,40 @@ it('an interpreter is still known to the process after next where this one ends 
   await session.services.budget.reserve();
   const kept = blob.parse(JSON.parse(Buffer.from(host.state.get() ?? []).toString()));
   expect(kept.parts.interpreter).toEqual(interpreter);
+});
+
+/** An interpreter whose input refuses what it is sent, and that ends when it is killed. */
+async function refusing(error: Error): Promise<InterpreterProcess> {
+  const killed = Promise.withResolvers<void>();
+  const execution = {
+    write: () => Promise.reject(error),
+    requestKill: () => killed.resolve(),
+    async *[Symbol.asyncIterator]() {
+      await killed.promise;
+      yield { type: 'ended', record };
+    },
+  };
+  const runner = { call: () => Promise.resolve(execution), ended: false, lost: new Promise<never>(() => undefined) };
+  const limits = { outputBytes: 1000, memoryMb: null, dataMb: null };
+  return InterpreterProcess.start(runner as unknown as RunnerAccess, SANDBOX, limits);
+}
+
+it.each([
+  new BoxkiteError('runner_lost', 'no connection for its input'),
+  new BoxkiteError('capacity', 'too much waits'),
+  new BoxkiteError('stdin_closed', 'it has closed its input'),
+  Object.assign(new Error('too many open files'), { code: 'EMFILE' }),
+])('a call whose code can not be sent does not wait for its time to be over: %s', async (error) => {
+  const process = await refusing(error);
+  const ending = await process.run('1', { timeoutMs: 600_000 });
+  expect(ending).toMatchObject({ reply: null, stopped: null, record });
+  expect(ending.fault).not.toBeNull();
+});
+
+it('a call of one that has ended is told its end alone', async () => {
+  const process = await refusing(new BoxkiteError('exec_ended', 'it has ended'));
+  const running = process.run('1', { timeoutMs: 600_000 });
+  await turn();
+  process.execution.requestKill();
+  expect(await running).toMatchObject({ reply: null, fault: null, record });
 });

@@ -193,8 +193,10 @@ export class InterpreterProcess {
     this.#output.begin(this.#limits.outputBytes + SLACK_BYTES);
     if (this.#record !== null || this.#lost !== null) settle();
     this.execution.write(requestMessage(nonce, kind, code)).catch((error: unknown) => {
-      // Its end, or the runner's, is told by the events.
-      if (error instanceof BoxkiteError && error.code === 'stdin_closed') this.#broken('it is not read any more');
+      const code = error instanceof BoxkiteError ? error.code : null;
+      // Its end is told by the events. Nothing else says that no reply comes.
+      if (code === 'exec_ended') return;
+      this.#broken(code === 'stdin_closed' ? 'it is not read any more' : 'it can not be written to');
     });
     return pending;
   }
