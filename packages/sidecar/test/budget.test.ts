@@ -134,6 +134,20 @@ describe('a budget of seconds', () => {
     await expect.poll(() => keeper.ended).toBe(2);
   });
 
+  it('counts a call once whose beginning could not be kept', async () => {
+    const budget = new Budget(
+      {
+        settings: { ...daemonSettings, budget: { execs: 0, seconds: 10 } },
+        found: () => undefined,
+        save: () => Promise.reject(new Error('of the disk')),
+      },
+      nothing,
+    );
+    await expect(budget.run(() => delay(20))).rejects.toThrow('of the disk');
+    expect(budget.kept()).toMatchObject({ calls: 1, open: [] });
+    expect(budget.kept()?.seconds).toBeGreaterThan(0.015);
+  });
+
   it('is not charged to the next use by a call of the one before', async () => {
     const budget = new Keeper().open({ seconds: 0.3 });
     const late = budget.run(() => delay(600));

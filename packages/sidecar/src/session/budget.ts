@@ -96,15 +96,21 @@ export class Budget implements SessionPart {
     try {
       return await work();
     } finally {
-      await kept;
+      // Both at once, and also where its beginning could not be kept: what is kept from now on counts it once.
       open.delete(call);
-      if (use === this.#use) await this.#took((performance.now() - from) / 1000);
+      if (use === this.#use) this.#took((performance.now() - from) / 1000);
+      await kept;
+      if (use === this.#use) await this.#checkTime();
     }
   }
 
-  async #took(seconds: number): Promise<void> {
+  #took(seconds: number): void {
     this.#seconds += seconds;
-    if (!this.#isOverTime()) return this.#keepSoon();
+    this.#keepSoon();
+  }
+
+  async #checkTime(): Promise<void> {
+    if (!this.#isOverTime()) return;
     const spent = { reason: 'exec_seconds', used: rounded(this.#seconds) } as const;
     this.#spent ??= spent;
     throw await this.#refuse(spent);
