@@ -43,6 +43,8 @@ const pageSchema = z.object({
   }),
 });
 
+type Page = z.output<typeof pageSchema>;
+
 /** One open file of a log. */
 export class LogFile {
   readonly path: string;
@@ -75,12 +77,13 @@ export class LogFile {
   /** The file with what its page says; `null` where it was never finished or is damaged. */
   static async open(path: string): Promise<{ readonly file: LogFile; readonly checkpoint: Checkpoint } | null> {
     const fd = await openFile(path, 'r+');
-    const page = readPage(await readAt(fd, PAGE_BYTES, 0));
-    if (page === null) {
-      await closeFile(fd);
-      return null;
+    let page: Page | null = null;
+    try {
+      page = readPage(await readAt(fd, PAGE_BYTES, 0));
+    } finally {
+      if (page === null) await closeFile(fd);
     }
-    return { file: new LogFile(path, fd, page), checkpoint: page };
+    return page === null ? null : { file: new LogFile(path, fd, page), checkpoint: page };
   }
 
   /** Writes bytes of the log from `offset` on, at most `SLACK_BYTES`. They count once `mark` has said so. */
@@ -162,7 +165,7 @@ function pageOf(content: Checkpoint & { readonly head: number; readonly tail: nu
   return page;
 }
 
-function readPage(page: Buffer): z.output<typeof pageSchema> | null {
+function readPage(page: Buffer): Page | null {
   if (page.length < 12 || page.readUInt32LE(0) !== MAGIC) return null;
   const text = page.subarray(12, 12 + page.readUInt32LE(4));
   if (crc32(text) !== page.readUInt32LE(8)) return null;

@@ -41,6 +41,15 @@ interface FoundExec {
  * sequence number that is free.
  */
 export async function recover(parts: RecoveryParts): Promise<number> {
+  try {
+    return await findAll(parts);
+  } catch (error) {
+    await closeFiles(parts.store.list().map(({ log }) => log));
+    throw error;
+  }
+}
+
+async function findAll(parts: RecoveryParts): Promise<number> {
   const found = await replay(parts.shelf);
   const files = await logFiles(parts.shelf.directory);
   const measured = new Map<string, Effective>();
@@ -142,9 +151,13 @@ async function addRunning(
 ): Promise<() => void> {
   const { start } = found;
   const known = parts.secrets.find(start.known);
+  const stdout = await openLog(parts.shelf, start, 'stdout', files);
   const open = {
-    stdout: await openLog(parts.shelf, start, 'stdout', files),
-    stderr: await openLog(parts.shelf, start, 'stderr', files),
+    stdout,
+    stderr: await openLog(parts.shelf, start, 'stderr', files).catch(async (error: unknown) => {
+      await stdout.file?.close();
+      throw error;
+    }),
   };
   const log = new ExecLog(open.stdout.log, open.stderr.log);
   const storage = new ExecStorage(parts.shelf, start, log, effective);
@@ -188,6 +201,11 @@ async function openLog(
   files.delete(name);
   const { file, checkpoint } = opened;
   return { log: new StreamLog({ head: file.head, tail: file.tail }, checkpoint, file), file, checkpoint };
+}
+
+/** Nobody else knows of what was opened before a failure. */
+async function closeFiles(logs: readonly ExecLog[]): Promise<void> {
+  await Promise.allSettled(logs.flatMap((log) => STREAMS.map((stream) => log[stream].file?.close())));
 }
 
 /** Goes on from what the runner was not told to forget. */
