@@ -7,12 +7,12 @@ export class AnswerStream {
   readonly #credit: Credit;
   readonly #signal: AbortSignal | undefined;
   readonly #pieces: Buffer[] = [];
-  readonly #abort = () => this.#fail(abortReason(this.#signal));
+  readonly #abort = () => this.#cancel();
   readonly #id: number;
   #meta: Buffer | undefined;
   #end: Buffer | undefined;
   #failure: { readonly error: unknown } | undefined;
-  #waiter: (() => void) | undefined;
+  #waiting: PromiseWithResolvers<void> | undefined;
 
   constructor(connection: FileConnection, request: Request, signal: AbortSignal | undefined) {
     if (signal?.aborted === true) throw abortReason(signal);
@@ -68,11 +68,10 @@ export class AnswerStream {
     return this.#end;
   }
 
-  /** Cancels the call unless it is over. */
+  /** Cancels the call unless it is over; whoever still waits for its answer is told so. */
   close(): void {
-    this.#signal?.removeEventListener('abort', this.#abort);
     this.#pieces.length = 0;
-    this.#connection.cancel(this.#id);
+    if (this.#end === undefined && this.#failure === undefined) this.#cancel();
   }
 
   #push(piece: Buffer): void {
@@ -80,10 +79,11 @@ export class AnswerStream {
     this.#wake();
   }
 
-  #fail(error: unknown): void {
-    this.#failure ??= { error };
-    this.close();
-    this.#wake();
+  #cancel(): void {
+    this.#failure = { error: abortReason(this.#signal) };
+    this.#pieces.length = 0;
+    this.#connection.cancel(this.#id);
+    this.#finish();
   }
 
   #finish(): void {
@@ -96,14 +96,40 @@ export class AnswerStream {
   }
 
   #wait(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiter = resolve;
-    });
+    this.#waiting ??= Promise.withResolvers();
+    return this.#waiting.promise;
   }
 
   #wake(): void {
-    const waiter = this.#waiter;
-    this.#waiter = undefined;
-    waiter?.();
+    this.#waiting?.resolve();
+    this.#waiting = undefined;
   }
+}
+
+/**
+ * What is made of an answer, to a call that is made already or with the first item. Leaving it cancels the call at once,
+ * also while an item is awaited, which then rejects.
+ */
+export function itemsOf<T, R>(
+  answer: AnswerStream | (() => AnswerStream),
+  decode: (piece: Buffer) => Iterable<T>,
+  decodeEnd: (end: Buffer) => R,
+): AsyncGenerator<T, R> {
+  let stream = typeof answer === 'function' ? undefined : answer;
+  async function* items(): AsyncGenerator<T, R> {
+    stream ??= (answer as () => AnswerStream)();
+    try {
+      for (let piece = await stream.next(); piece !== undefined; piece = await stream.next()) yield* decode(piece);
+      return decodeEnd(stream.end);
+    } finally {
+      stream.close();
+    }
+  }
+  const generator = items();
+  const leave = generator.return.bind(generator);
+  generator.return = (value) => {
+    stream?.close();
+    return leave(value);
+  };
+  return generator;
 }

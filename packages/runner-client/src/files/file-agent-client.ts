@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { AnswerStream } from './answer-stream.ts';
+import { AnswerStream, itemsOf } from './answer-stream.ts';
 import {
   type ArchiveInOptions,
   type ArchiveInResult,
@@ -87,12 +87,13 @@ export class FileAgentClient implements Disposable {
   }
 
   /** Entries of one directory in byte order of their names; returns the cursor of the next page if there is one. */
-  async *list(path: PathLike, options: ListOptions = {}): AsyncGenerator<FileEntry, ListEnd> {
+  list(path: PathLike, options: ListOptions = {}): AsyncGenerator<FileEntry, ListEnd> {
     const { cursor = new Uint8Array(), limit = 0 } = options;
     const payload = encodePayload(path, cursor, { u32: limit });
-    const end = yield* this.#records({ type: frameTypes.list, flags: 0, payload }, options, decodeEntries);
-    const reader = new PayloadReader(end);
-    return reader.u8() === 1 ? { cursor: reader.bytes() } : {};
+    return this.#records({ type: frameTypes.list, flags: 0, payload }, options, decodeEntries, (end) => {
+      const reader = new PayloadReader(end);
+      return reader.u8() === 1 ? { cursor: reader.bytes() } : {};
+    });
   }
 
   /** Makes a directory (0o755). With `parents` also those above it, and one that exists already is no error. */
@@ -138,19 +139,21 @@ export class FileAgentClient implements Disposable {
   }
 
   /** Entries of a tree, directories before what they contain, in byte order; no link is followed. */
-  async *walk(path: PathLike, options: WalkOptions = {}): AsyncGenerator<FileEntry, WalkEnd> {
+  walk(path: PathLike, options: WalkOptions = {}): AsyncGenerator<FileEntry, WalkEnd> {
     const request = { type: frameTypes.walk, ...encodeWalk(path, options) };
-    const reader = new PayloadReader(yield* this.#records(request, options, decodeEntries));
-    const more = reader.u8() === 1;
-    const cursor = reader.bytes();
-    const skipped = reader.u64();
-    return more ? { cursor, skipped } : { skipped };
+    return this.#records(request, options, decodeEntries, (end) => {
+      const reader = new PayloadReader(end);
+      const more = reader.u8() === 1;
+      const cursor = reader.bytes();
+      const skipped = reader.u64();
+      return more ? { cursor, skipped } : { skipped };
+    });
   }
 
   /** Lines of a file or tree that match; a pattern that is none rejects with the code `pattern`. */
-  async *search(path: PathLike, pattern: string, options: SearchOptions = {}): AsyncGenerator<SearchRecord, SearchEnd> {
+  search(path: PathLike, pattern: string, options: SearchOptions = {}): AsyncGenerator<SearchRecord, SearchEnd> {
     const request = { type: frameTypes.search, ...encodeSearch(path, pattern, options) };
-    return decodeSearchEnd(yield* this.#records(request, options, decodeSearch));
+    return this.#records(request, options, decodeSearch, decodeSearchEnd);
   }
 
   /** Watches a directory, recursively if asked for. Resolves when the watch is in place; leaving the iteration ends it. */
@@ -161,7 +164,7 @@ export class FileAgentClient implements Disposable {
     const request = { type: frameTypes.watch, flags: bits(options.recursive), payload: encodePayload(path) };
     const stream = new AnswerStream(this.#connection, request, options.signal);
     await stream.meta();
-    return events(stream);
+    return itemsOf(stream, decodeEvents, () => undefined);
   }
 
   /** Unpacks a tar stream into a directory, which is made if it is missing: all of it, or nothing. */
@@ -171,13 +174,13 @@ export class FileAgentClient implements Disposable {
   }
 
   /** A file or tree as a tar stream; returns what it contains. Hidden files are included. */
-  async *archiveOut(
+  archiveOut(
     path: PathLike,
     options: Pick<TreeOptions, 'signal' | 'maxDepth' | 'include' | 'exclude'> = {},
   ): AsyncGenerator<Uint8Array, ArchiveOutEnd> {
     const payload = Buffer.concat([encodePayload(path), encodeTree(options)]);
     const request = { type: frameTypes.archiveOut, flags: 0, payload };
-    return decodeArchiveOut(yield* this.#records(request, options, (piece) => [piece]));
+    return this.#records(request, options, (piece) => [piece], decodeArchiveOut);
   }
 
   /** The SHA-256 of a regular file and the bytes it was made of. */
@@ -201,27 +204,14 @@ export class FileAgentClient implements Disposable {
     return await ask(this.#connection, { type, flags, payload }, options.signal);
   }
 
-  /** Yields the records of a call's batches and returns the payload of its END. */
-  async *#records<T>(
+  /** Yields the records of a call's batches and returns what its END says. */
+  #records<T, R>(
     request: Request,
     options: CallOptions,
     decode: (batch: Buffer) => Iterable<T>,
-  ): AsyncGenerator<T, Buffer> {
-    const stream = new AnswerStream(this.#connection, request, options.signal);
-    try {
-      for (let batch = await stream.next(); batch !== undefined; batch = await stream.next()) yield* decode(batch);
-      return stream.end;
-    } finally {
-      stream.close();
-    }
-  }
-}
-
-async function* events(stream: AnswerStream): AsyncGenerator<FileEvent, void> {
-  try {
-    for (let batch = await stream.next(); batch !== undefined; batch = await stream.next()) yield* decodeEvents(batch);
-  } finally {
-    stream.close();
+    decodeEnd: (end: Buffer) => R,
+  ): AsyncGenerator<T, R> {
+    return itemsOf(() => new AnswerStream(this.#connection, request, options.signal), decode, decodeEnd);
   }
 }
 

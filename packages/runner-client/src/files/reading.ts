@@ -1,4 +1,4 @@
-import type { AnswerStream } from './answer-stream.ts';
+import { type AnswerStream, itemsOf } from './answer-stream.ts';
 import { decodeStat } from './decode.ts';
 import { PayloadReader } from './payload.ts';
 import type { FileStat } from './types.ts';
@@ -30,11 +30,11 @@ export class FileReading implements AsyncIterable<Uint8Array> {
     return Buffer.concat(pieces);
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
-    try {
-      for (let piece = await this.#stream.next(); piece !== undefined; piece = await this.#stream.next()) yield piece;
-    } finally {
-      this.#stream.close();
-    }
+  [Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
+    return itemsOf(
+      this.#stream,
+      (piece) => [piece],
+      () => undefined,
+    );
   }
 }
