@@ -126,6 +126,27 @@ describe('the files of a sandbox', () => {
     await next;
   });
 
+  it('keep nobody who leaves while their agent is started', async () => {
+    const started = Promise.withResolvers<Socket>();
+    await using over = await filesOver(() => started.promise);
+    for (const begin of [
+      (signal: AbortSignal) => over.files.stat('/a', signal),
+      (signal: AbortSignal) => all(over.files.list('/a', signal)),
+    ]) {
+      const abort = new AbortController();
+      const left = expect(begin(abort.signal)).rejects.toMatchObject({ code: 'aborted' });
+      abort.abort();
+      await left;
+    }
+    const before = agents.length;
+    const stays = expect(over.files.stat('a')).rejects.toMatchObject({ code: 'file_not_found' });
+    started.resolve(await dial());
+    await expect.poll(() => agents.length).toBe(before + 1);
+    agents.at(-1)?.write(notFound(1));
+    await stays;
+    expect(over.dialled()).toBe(1);
+  });
+
   /** Each that may be sent twice, with what it sends to the second agent. */
   const repeated: Readonly<Record<string, (files: RunnerFiles) => Promise<unknown>>> = {
     stat: (files) => files.stat('a'),

@@ -190,7 +190,7 @@ export class RunnerFiles implements FilesPort {
   async #attempt<T>(signal: AbortSignal | undefined, run: (client: FileAgentClient) => Promise<T>): Promise<T> {
     const connected = this.#connected(signal);
     try {
-      return await run(await connected);
+      return await run(await unlessAborted(connected, signal));
     } catch (error) {
       if (error instanceof FileAgentDisconnectedError) this.#forget(connected);
       throw error;
@@ -210,7 +210,7 @@ export class RunnerFiles implements FilesPort {
       for (let attempt = 0; ; attempt += 1) {
         const connected = this.#connected(signal);
         try {
-          for await (const item of run(await connected)) {
+          for await (const item of run(await unlessAborted(connected, signal))) {
             begun = true;
             yield item;
           }
@@ -276,6 +276,19 @@ export class RunnerFiles implements FilesPort {
         cause: error,
       },
     );
+  }
+}
+
+/** Whoever leaves waits no longer for a connection that others may go on to wait for. */
+async function unlessAborted<T>(connected: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return connected;
+  const left = Promise.withResolvers<never>();
+  const leave = (): void => left.reject(aborted(signal));
+  signal.addEventListener('abort', leave, { once: true });
+  try {
+    return await Promise.race([connected, left.promise]);
+  } finally {
+    signal.removeEventListener('abort', leave);
   }
 }
 
