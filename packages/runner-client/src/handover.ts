@@ -5,6 +5,9 @@ import { decodeError } from './answers.ts';
 import { errorOfFault, runnerLost } from './faults.ts';
 import { FrameError, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL_VERSION } from './frames.ts';
 
+/** What is handed on is there by then, or never. */
+const DEADLINE_MS = 60_000;
+
 /**
  * Sends the one frame that hands a fresh connection on, and waits for DONE. The socket then belongs to the caller, with
  * no listener left and nothing lost that came after DONE. On failure the socket is destroyed.
@@ -19,6 +22,7 @@ class Handover {
   readonly #socket: Socket;
   readonly #resolve: (socket: Socket) => void;
   readonly #reject: (error: BoxkiteError) => void;
+  #deadline: NodeJS.Timeout | undefined;
   #have: Buffer = Buffer.alloc(0);
 
   constructor(socket: Socket, resolve: (socket: Socket) => void, reject: (error: BoxkiteError) => void) {
@@ -34,12 +38,15 @@ class Handover {
     this.#socket.on('end', this.#closed);
     // Not `data`: taking that listener away would leave the socket paused for its next owner.
     this.#socket.on('readable', this.#read);
+    this.#deadline = setTimeout(this.#late, DEADLINE_MS);
     this.#socket.write(frame);
   }
 
   readonly #failed = (error: Error): void => this.#refuse(runnerLost('the socket failed', error));
 
   readonly #closed = (): void => this.#refuse(runnerLost('it was closed'));
+
+  readonly #late = (): void => this.#refuse(runnerLost('it handed nothing on in time'));
 
   readonly #read = (): void => {
     for (let chunk = nextChunk(this.#socket); chunk !== null; chunk = nextChunk(this.#socket)) {
@@ -70,6 +77,7 @@ class Handover {
   }
 
   #stop(): void {
+    clearTimeout(this.#deadline);
     this.#socket.off('readable', this.#read);
     this.#socket.off('error', this.#failed);
     this.#socket.off('close', this.#closed);
