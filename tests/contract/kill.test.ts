@@ -1,5 +1,5 @@
 /** kill -9 at 50 random moments of everything that can be killed: what must end has ended, and nothing is left or lost. */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -72,26 +72,34 @@ function runnerBelow(pid: number): { readonly pid: number; readonly directory: s
   return undefined;
 }
 
+interface BusyOwner {
+  readonly owner: ChildProcess;
+  /** What its processes have in their environment. */
+  readonly marker: string;
+  readonly complaints: readonly string[];
+  readonly exited: Promise<unknown>;
+}
+
+/** One that is busy with its runner, for a random while. */
+async function startOwner(index: number): Promise<BusyOwner> {
+  const marker = `boxkite-owner-${process.pid}-${index}`;
+  const args = ['--disable-warning=ExperimentalWarning', support('busy-owner.ts'), marker];
+  const owner = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const complaints: string[] = [];
+  owner.stderr.on('data', (chunk) => complaints.push(String(chunk)));
+  const exited = once(owner, 'exit');
+  await Promise.race([once(owner.stdout, 'data'), exited]);
+  expect(owner.exitCode, complaints.join('')).toBeNull();
+  await sleep(Math.random() * 150);
+  return { owner, marker, complaints, exited };
+}
+
 describe(`kill -9, ${lane}`, () => {
   it('of the process that owns a private runner: everything has ended within a second', {
-    timeout: within(120_000),
+    timeout: within(300_000),
   }, async () => {
     let busyRounds = 0;
-    const round = async (index: number): Promise<void> => {
-      const marker = `boxkite-owner-${process.pid}-${index}`;
-      const owner = spawn(
-        process.execPath,
-        ['--disable-warning=ExperimentalWarning', support('busy-owner.ts'), marker],
-        { stdio: ['ignore', 'pipe', 'pipe'] },
-      );
-      let complaint = '';
-      owner.stderr.on('data', (chunk) => {
-        complaint += String(chunk);
-      });
-      const exited = once(owner, 'exit');
-      await Promise.race([once(owner.stdout, 'data'), exited]);
-      expect(owner.exitCode, complaint).toBeNull();
-      await sleep(Math.random() * 150);
+    const round = async ({ owner, marker, complaints, exited }: BusyOwner): Promise<void> => {
       const pid = owner.pid ?? 0;
       const runner = runnerBelow(pid);
       const members = family(pid);
@@ -106,7 +114,8 @@ describe(`kill -9, ${lane}`, () => {
       );
       // On an emulated processor Node crashes now and then (SIGSEGV), a kill like ours before which its runner was not seen.
       const crashed = slowness > 1 && owner.signalCode !== null && owner.signalCode !== 'SIGKILL';
-      if (!crashed) expect(runner, `${complaint} ended by ${owner.signalCode ?? owner.exitCode}`).toBeDefined();
+      if (!crashed)
+        expect(runner, `${complaints.join('')} ended by ${owner.signalCode ?? owner.exitCode}`).toBeDefined();
       if (runner !== undefined) {
         await eventually(
           () => leftovers(runner.directory, groups).length === 0,
@@ -116,12 +125,19 @@ describe(`kill -9, ${lane}`, () => {
         expect(readdirSync(join(runner.directory, '..'))).not.toContain(basename(runner.directory));
       }
     };
-    for (let index = 0; index < ROUNDS; index += 5)
-      await Promise.all(Array.from({ length: 5 }, (_, offset) => round(index + offset)));
+    // Five are busy beside each other, and none has to share its second with the end of another one.
+    for (let index = 0; index < ROUNDS; index += 5) {
+      const owners = await Promise.all(Array.from({ length: 5 }, (_, offset) => startOwner(index + offset)));
+      try {
+        for (const owner of owners) await round(owner);
+      } finally {
+        for (const { owner } of owners) owner.kill('SIGKILL');
+      }
+    }
     expect(busyRounds).toBeGreaterThan(ROUNDS / 2);
   });
 
-  it('of a client at the socket: no record is lost', { timeout: within(120_000) }, async () => {
+  it('of a client at the socket: no record is lost', { timeout: within(300_000) }, async () => {
     await using runner = await startRunner();
     await using sandbox = await runner.create();
     const program = 'import sys\nfor i in range(30000): sys.stdout.write("%015d\\n" % i)\nsys.exit(7)';
@@ -191,7 +207,7 @@ describe(`kill -9, ${lane}`, () => {
   });
 
   it('of the runner: nothing is alive at once, and the next start sweeps the rest', {
-    timeout: within(120_000),
+    timeout: within(300_000),
   }, async () => {
     const dead: { groups: readonly string[]; base: string }[] = [];
     const beside = mkdtempSync(join(tmpdir(), 'boxkite-beside-'));
@@ -212,7 +228,7 @@ describe(`kill -9, ${lane}`, () => {
         await runner.kill();
         await eventually(
           () => alive(members).length === 0,
-          250,
+          1000,
           () => alive(members).join('\n'),
         );
         const outcomes = await settled;

@@ -180,13 +180,16 @@ describe(`lists, ${lane}`, () => {
   it('leave nothing where the sandbox, or the client, goes meanwhile', async () => {
     await using other = await startRunner({ idleSeconds: 1 });
     const makers = makersOf(other.pid).length;
-    for (let round = 0; round < 8; round += 1) {
+    const outcomes: string[] = [];
+    // On a busy machine the runner may have done with the change before it reads what ends the sandbox.
+    for (let round = 0; round < 8 || (round < 80 && !outcomes.includes('closing')); round += 1) {
       const sandbox = await other.create();
       const programs = { programs: ['python3', `absent-${round}`] };
       if (round % 2 === 0) {
         const change = other.client.setPrograms(sandbox.number, programs);
         const [changed] = await Promise.allSettled([change, sandbox.destroy()]);
-        expect(changed.status === 'fulfilled' ? 'done' : codeOf(changed.reason)).toBe('closing');
+        outcomes.push(changed.status === 'fulfilled' ? 'done' : codeOf(changed.reason));
+        expect(outcomes.at(-1)).toMatch(/^(closing|done)$/);
       } else {
         const client = await other.anotherClient();
         const change = client.setPrograms(sandbox.number, programs);
@@ -195,6 +198,7 @@ describe(`lists, ${lane}`, () => {
         await sandbox.destroy();
       }
     }
+    expect(outcomes).toContain('closing');
     expect((await other.client.list()).sandboxes).toEqual([]);
     const ended = () => makersOf(other.pid).length === makers;
     await eventually(ended, 10_000, () => `${makersOf(other.pid).length} makers, ${makers} before`);
