@@ -28,6 +28,7 @@ import {
   sleep,
   startSidecar,
   type TestSidecar,
+  unlessGone,
   within,
 } from '@boxkite/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -62,13 +63,22 @@ async function start(sidecar: TestSidecar, body: object, token?: string): Promis
 }
 
 /** Bytes of a stream from an offset; resolves when the answer ends, however it does. */
-async function follow(sidecar: TestSidecar, id: string, offset: number): Promise<Buffer> {
+/** `begun` is called as soon as some of it is there. */
+async function follow(
+  sidecar: TestSidecar,
+  id: string,
+  offset: number,
+  begun: () => void = () => undefined,
+): Promise<Buffer> {
   const path = `/execs/${id}/output?stream=stdout&follow=true&offset=${offset}`;
   const answer = await sidecar.call('GET', path);
   expect(answer.status).toBe(200);
   const chunks: Uint8Array[] = [];
   try {
-    for await (const chunk of answer.body ?? []) chunks.push(chunk as Uint8Array);
+    for await (const chunk of answer.body ?? []) {
+      chunks.push(chunk as Uint8Array);
+      begun();
+    }
   } catch {
     // Its other end was killed.
   }
@@ -137,15 +147,16 @@ describe(`a sidecar that serves, ${lane}`, () => {
       headers: { 'x-sidecar-auth-token': token },
     });
     await once(socket, 'open');
+    const closed = once(socket, 'close');
     await sleep(1500);
     const { idle_seconds } = health.parse(await (await sidecar.call('GET', '/health', { token: null })).json());
     expect(idle_seconds).toBe(0);
-    await once(socket, 'close');
+    await closed;
   });
 
   it('has its token in no argument and no environment of a process', () => {
     for (const pid of family(sidecar)) {
-      const read = (name: string): string => readFileSync(`/proc/${pid}/${name}`, 'latin1');
+      const read = (name: string): string => unlessGone(() => readFileSync(`/proc/${pid}/${name}`, 'latin1'), '');
       expect(read('cmdline')).not.toContain(token);
       // Another user's environment is not for us to read, and what can't be read holds no secret of ours by accident.
       if (lane === 'root') expect(read('environ')).not.toMatch(/SIDECAR|spaces/);
@@ -398,7 +409,9 @@ describe(`kill -9, ${lane}`, () => {
     const id = await start(sidecar, { command, secret_env: { KEY: 'api' } });
     let output = Buffer.alloc(0);
     for (let kills = 0; kills < 3; kills += 1) {
-      const following = follow(sidecar, id, output.length);
+      const begun = Promise.withResolvers<void>();
+      const following = follow(sidecar, id, output.length, begun.resolve);
+      await Promise.race([begun.promise, following]);
       await sleep(300 + 400 * kills);
       await sidecar.killNode();
       output = Buffer.concat([output, await following]);

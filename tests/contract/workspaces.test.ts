@@ -27,6 +27,7 @@ import {
   type TestRunner,
   type TestSandbox,
   type TestSpec,
+  unlessGone,
 } from '@boxkite/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -68,7 +69,11 @@ function loopsOf(state: string): string[] {
 function keeperOf(runner: TestRunner, state: string): number {
   const holders = processesOf(runner.pid, '/nonexistent')
     .map(({ pid }) => pid)
-    .filter((pid) => readdirSync(`/proc/${pid}/fd`).some((fd) => linkOf(`/proc/${pid}/fd/${fd}`).startsWith(state)));
+    .filter((pid) =>
+      unlessGone(() => readdirSync(`/proc/${pid}/fd`), []).some((fd) =>
+        linkOf(`/proc/${pid}/fd/${fd}`).startsWith(state),
+      ),
+    );
   if (holders.length !== 1) throw new Error(`${holders.length} processes hold the lock of ${state}`);
   return holders[0] as number;
 }

@@ -19,6 +19,17 @@ export interface Resources {
   readonly files: readonly string[];
 }
 
+/** Runs `read`, with `fallback` for what vanished meanwhile: files, and all that `/proc` says of a process. */
+export function unlessGone<T>(read: () => T, fallback: T): T {
+  try {
+    return read();
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT' || code === 'ESRCH') return fallback;
+    throw error;
+  }
+}
+
 /** Runs `read`, with `fallback` for what vanished meanwhile or is not ours to see. */
 function attempt<T>(read: () => T, fallback: T): T {
   try {

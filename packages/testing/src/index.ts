@@ -11,6 +11,7 @@ export {
   processes,
   processesOf,
   resourcesOf,
+  unlessGone,
 } from './host-resources.ts';
 export type { HostTargets } from './host-targets.ts';
 export { startTargets } from './host-targets.ts';
