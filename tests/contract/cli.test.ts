@@ -266,8 +266,9 @@ describe(`command line, ${lane}`, () => {
     it('passes keys, Ctrl-C and changes of size on', async () => {
       const program = [
         'import os, signal, sys',
-        'def size(*_): s = os.get_terminal_size(); print(s.lines, s.columns)',
-        'def stop(*_): print("caught"); sys.exit(6)',
+        // Each in one write: Python's own are in pieces, and none may begin within another one.
+        'def size(*_): s = os.get_terminal_size(); os.write(1, b"%d %d\\n" % (s.lines, s.columns))',
+        'def stop(*_): os.write(1, b"caught\\n"); sys.exit(6)',
         'signal.signal(signal.SIGWINCH, size)',
         'signal.signal(signal.SIGINT, stop)',
         'print("ready")',
@@ -276,9 +277,9 @@ describe(`command line, ${lane}`, () => {
       const steps = [
         { expect: 'ready\r\n' },
         { send: 'one\r' },
-        { expect: 'got one' },
+        { expect: 'got one\r\n' },
         { resize: [100, 40] },
-        { expect: '40 100' },
+        { expect: '40 100\r\n' },
         { send: '\x03' },
         { expect: 'caught' },
       ] as const;

@@ -153,7 +153,11 @@ describe(`exec, ${lane}`, () => {
     });
 
     it('holds the writer back while the command does not read', async () => {
-      const staying = await startStaying(sandbox, ['/bin/sh', '-c', 'echo ready; sleep 0.4; wc -c']);
+      const staying = await startStaying(sandbox, [
+        '/bin/sh',
+        '-c',
+        'echo ready; until test -e go; do sleep 0.05; done; rm go; wc -c',
+      ]);
       const bytes = Buffer.alloc(1 << 20);
       let written = 0;
       const writing = (async () => {
@@ -164,6 +168,7 @@ describe(`exec, ${lane}`, () => {
       })();
       await sleep(200);
       expect(written).toBeLessThan(16);
+      await sh(sandbox, 'touch go');
       await writing;
       expect((await staying.finish()).stdout).toContain(String(16 << 20));
     });

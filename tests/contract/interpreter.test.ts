@@ -94,6 +94,19 @@ class Client implements AsyncDisposable {
     return (await this.call('GET', '/interpreter/status')).json;
   }
 
+  /** Resolves when the code of a call has made a file of this name. */
+  async made(name: string): Promise<void> {
+    await eventually(
+      () =>
+        this.session.files.stat(name).then(
+          () => true,
+          () => false,
+        ),
+      20_000,
+      () => `${name} is not there`,
+    );
+  }
+
   get authorization(): string {
     return this.#token;
   }
@@ -478,11 +491,11 @@ describe('an interpreter', () => {
     await client.die();
     expect(await client.run('x')).toMatchObject({ result: '7', stdout: '' });
     const stubborn = client.call('POST', '/interpreter/exec', {
-      code: 'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass',
+      code: 'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nopen("stubborn", "x")\nwhile True: pass',
       timeout: 100,
     });
     stubborn.catch(() => undefined);
-    await sleep(300);
+    await client.made('stubborn');
     await client.die();
     expect(await client.run('1 + 1')).toMatchObject({ result: '2', fresh: true });
   });
@@ -490,7 +503,7 @@ describe('an interpreter', () => {
   it('whose caller leaves is interrupted', async () => {
     await using client = await Client.open();
     await client.run('x = 1');
-    const body = JSON.stringify({ code: 'import time\nx = 2\ntime.sleep(100)\nx = 3', timeout: 100 });
+    const body = JSON.stringify({ code: 'import time\nx = 2\nopen("set", "x")\ntime.sleep(100)\nx = 3', timeout: 100 });
     const left = httpRequest(`${served.base}/interpreter/exec`, {
       method: 'POST',
       headers: {
@@ -501,12 +514,8 @@ describe('an interpreter', () => {
     });
     left.on('error', () => undefined);
     left.end(body);
-    await eventually(
-      async () => (await client.status())['busy'] === true,
-      within(10_000),
-      () => 'it is not busy',
-    );
-    await sleep(200);
+    await client.made('set');
+    expect(await client.status()).toMatchObject({ busy: true });
     left.destroy();
     expect((await client.run('x')).result).toBe('2');
   });

@@ -204,9 +204,18 @@ describe(`SDK over a daemon, ${lane}`, () => {
 
   it('ends a command whose program was aborted, and leaves no sandbox of a create that was', async () => {
     const stop = new AbortController();
-    setTimeout(() => stop.abort(), 150);
-    await expect(sandbox.exec('sleep 4444', { signal: stop.signal })).rejects.toMatchObject({ code: 'aborted' });
-    expect((await sandbox.execs.list()).map(({ state }) => state)).toEqual(['ended']);
+    const states = async () => (await sandbox.execs.list()).map(({ state }) => state);
+    const aborted = expect(sandbox.exec('sleep 4444', { signal: stop.signal })).rejects.toMatchObject({
+      code: 'aborted',
+    });
+    await eventually(
+      async () => (await states()).includes('running'),
+      20_000,
+      () => 'it does not run',
+    );
+    stop.abort();
+    await aborted;
+    expect(await states()).toEqual(['ended']);
     const before = await count();
     const creates = Array.from({ length: 4 }, (_unused, index) =>
       Sandbox.create({ ...where, timeout_ms: 1 + index * 15 }).then(

@@ -153,8 +153,10 @@ describe.each(['private', 'daemon'] as const)(`SDK, ${lane}, %s`, (way) => {
   describe('stream', () => {
     it('gives events as they come, the end last', async () => {
       const seen: string[] = [];
-      for await (const event of sandbox.stream('echo one; sleep 0.2; echo two >&2; sleep 0.2; printf ☃')) {
+      const stream = sandbox.stream('echo one; read -r _; echo two >&2; read -r _; printf ☃', { stdin: 'stream' });
+      for await (const event of stream) {
         seen.push(event.type === 'output' ? `${event.stream} ${event.text}` : event.type);
+        if (seen.length < 3) await stream.write('\n');
       }
       expect(seen).toEqual(['stdout one\n', 'stderr two\n', 'stdout ☃', 'ended']);
     });

@@ -531,9 +531,14 @@ describe(`POST /ls, /glob, ${lane}`, () => {
       isOver = true;
       await beside;
       const { entries } = json;
+      // The test itself answers nobody while it parses what has come.
+      const copy = JSON.stringify(json);
+      const began = performance.now();
+      JSON.parse(copy);
+      const parsing = performance.now() - began;
       expect(entries.length).toBe(100_000);
       expect(entries[99_999]?.path).toBe('/workspace/many/100000');
-      expect(slowest).toBeLessThan(2000);
+      expect(slowest).toBeLessThan(within(2000) + 2 * parsing);
       const page = await send('/ls', { path: 'many', limit: 10 });
       const next = await send('/ls', { path: 'many', limit: 10, cursor: page.json.next_cursor });
       const found = next.json.entries;

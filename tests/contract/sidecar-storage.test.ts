@@ -241,7 +241,7 @@ open('f', 'w').close()"`);
         'import itertools\nfor n in itertools.count():\n  open("busy", "r+b" if n else "wb").write(bytes([n % 251]) * 2000000)',
       ],
     });
-    await sleep(300);
+    await one.sh('until test -s busy; do sleep 0.05; done');
     const { status, pending } = await one.post<Flush>('/flush');
     expect([status, pending]).toEqual(['incomplete', [{ path: '/workspace/busy', reason: 'changing' }]]);
     await one.session.execs.kill(exec_id);

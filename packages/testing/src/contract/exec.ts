@@ -77,10 +77,7 @@ export function execContract(provider: () => SandboxProvider, subject: ContractS
         const handle = await sandbox.exec({
           argv: ['/bin/sh', '-c', 'trap "echo caught; exit 3" TERM; echo up; while :; do sleep 0.05; done'],
         });
-        const reading = readAll(handle);
-        await new Promise((resolve) => setTimeout(resolve, 200));
-        await handle.signal(signal);
-        const { record, stdout } = await reading;
+        const { record, stdout } = await readAll(handle, { said: 'up\n', act: () => handle.signal(signal) });
         expect([record.exit_code, stdout.toString()]).toEqual([3, 'up\ncaught\n']);
       }
     });
@@ -124,10 +121,8 @@ export function execContract(provider: () => SandboxProvider, subject: ContractS
         argv: ['/bin/sh', '-c', 'trap "stty size; exit" WINCH; stty size; while :; do sleep 0.05; done'],
         tty: { columns: 100, rows: 30 },
       });
-      const reading = readAll(handle);
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      await handle.resize(120, 40);
-      expect((await reading).stdout.toString()).toBe('30 100\r\n40 120\r\n');
+      const { stdout } = await readAll(handle, { said: '30 100\r\n', act: () => handle.resize(120, 40) });
+      expect(stdout.toString()).toBe('30 100\r\n40 120\r\n');
     });
 
     it('starts in its directory, with its environment and nothing of anybody else’s', async () => {

@@ -29,12 +29,19 @@ export interface Collected {
   readonly gaps: number;
 }
 
+/** What is done once as soon as standard output has a text. */
+export interface When {
+  readonly said: string;
+  readonly act: () => Promise<void>;
+}
+
 /** Reads a handle to its end, and holds it to the rules that every exec obeys. Throws where one is broken. */
-export async function readAll(handle: ExecHandle): Promise<Collected> {
+export async function readAll(handle: ExecHandle, when?: When): Promise<Collected> {
   const parts: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [] };
   const next: Record<OutputStream, number> = { stdout: 0, stderr: 0 };
   let record: ExecRecord | null = null;
   let gaps = 0;
+  let acting: Promise<void> | null = null;
   for await (const event of handle) {
     if (record !== null) throw new TypeError('an event followed the end');
     if (event.type === 'ended') {
@@ -46,7 +53,12 @@ export async function readAll(handle: ExecHandle): Promise<Collected> {
     next[event.stream] = event.type === 'output' ? from + event.data.length : event.to;
     if (event.type === 'output') parts[event.stream].push(event.data);
     else gaps += 1;
+    if (when === undefined || acting !== null || !Buffer.concat(parts.stdout).includes(when.said)) continue;
+    acting = when.act();
+    acting.catch(() => undefined);
   }
+  if (when !== undefined && acting === null) throw new TypeError(`it never said ${JSON.stringify(when.said)}`);
+  await acting;
   if (record === null) throw new TypeError('an exec ended without its record');
   if (record.exec_id !== handle.exec_id) throw new TypeError('the record is of another exec');
   return { record, stdout: Buffer.concat(parts.stdout), stderr: Buffer.concat(parts.stderr), gaps };
