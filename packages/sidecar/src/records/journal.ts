@@ -70,7 +70,7 @@ export class Journal {
   /** What is being written. */
   #batch: readonly Waiting[] = [];
   #writing: Promise<void> | null = null;
-  #moving = false;
+  #moving: Promise<void> | null = null;
   #idle: NodeJS.Timeout | null = null;
   #made = false;
 
@@ -122,13 +122,12 @@ export class Journal {
 
   /** Removes segments in which nothing lives, and moves what keeps an old one alive; in the background. */
   tidy(): void {
-    if (this.#moving || this.#segments.size < 2) return;
-    this.#moving = true;
+    if (this.#moving !== null || this.#segments.size < 2) return;
     const done = (): void => {
-      this.#moving = false;
+      this.#moving = null;
     };
     // A file that can't be removed now is tried again at the next call.
-    this.#tidy().then(done, done);
+    this.#moving = this.#tidy().then(done, done);
   }
 
   /** Resolves when nothing of what was appended is on disk. To be called when every holder has let go, and none appends. */
@@ -141,9 +140,9 @@ export class Journal {
     }
   }
 
-  /** Resolves when all that was appended is written and no descriptor is open. */
+  /** Resolves when all that was appended is written, nothing is moved or removed any more, and no descriptor is open. */
   async close(): Promise<void> {
-    while (this.#writing !== null) await this.#writing;
+    while (this.#writing !== null || this.#moving !== null) await (this.#writing ?? this.#moving);
     await this.#release();
   }
 
