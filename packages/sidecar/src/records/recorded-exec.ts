@@ -218,6 +218,15 @@ export class RecordedExec {
     this.#parts.collectors?.[stream].push(own(part));
   }
 
+  /** What a redactor that has failed still holds can't be shown to anybody, and is no reason to tell no end. */
+  #logRest(stream: OutputStream): void {
+    try {
+      this.#log(stream, this.#raw(stream).flush());
+    } catch {
+      // The record says how many bytes there were.
+    }
+  }
+
   /** Bytes are missing that the runner could not keep. */
   async #gap(stream: OutputStream, from: number, to: number): Promise<void> {
     const raw = this.#raw(stream);
@@ -270,7 +279,7 @@ export class RecordedExec {
 
   async #finish(record: ExecRecord, execution: RunnerExecution | null, cause?: unknown): Promise<void> {
     this.#clearDeadline();
-    for (const stream of STREAMS) this.#log(stream, this.#raw(stream).flush());
+    for (const stream of STREAMS) this.#logRest(stream);
     this.log.end(record);
     this.#execution?.reject(endedError(this.meta.exec_id, cause));
     this.#ended.resolve(record);
