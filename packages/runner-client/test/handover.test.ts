@@ -1,35 +1,28 @@
 /** A connection that a runner takes and does not hand on. */
-import { Duplex } from 'node:stream';
-import { BoxkiteError } from '@boxkite/protocol';
 import { afterEach, expect, it, vi } from 'vitest';
 import { handOver } from '../src/handover.ts';
-import { encodeFrame } from './support/layouts.ts';
+import { encodeAttach } from '../src/operations.ts';
+import { FakeRunner, obliging } from './support/fake-runner.ts';
 
 afterEach(() => vi.useRealTimers());
 
-/** A socket whose other side says what it is given. */
-function socket(): Duplex {
-  return new Duplex({ read: () => undefined, write: (_bytes, _encoding, done) => done() });
-}
-
 it('is given up after a minute', async () => {
+  await using runner = await FakeRunner.start(() => undefined);
+  const socket = await runner.connect();
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  const silent = socket();
-  const lost = expect(handOver(silent as never, Buffer.from('x'))).rejects.toSatisfy(
-    (error) => error instanceof BoxkiteError && error.code === 'runner_lost',
-  );
+  const lost = expect(handOver(socket, encodeAttach(1, 1n, 1))).rejects.toMatchObject({ code: 'runner_lost' });
   vi.advanceTimersByTime(59_000);
-  expect(silent.destroyed).toBe(false);
+  expect(socket.destroyed).toBe(false);
   vi.advanceTimersByTime(2000);
   await lost;
-  expect(silent.destroyed).toBe(true);
+  expect(socket.destroyed).toBe(true);
 });
 
 it('stays for as long as it is used once it was handed on', async () => {
+  await using runner = await FakeRunner.start(obliging());
+  const socket = await runner.connect();
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  const taken = socket();
-  const handed = handOver(taken as never, Buffer.from('x'));
-  taken.push(encodeFrame('done', 1));
-  expect(await handed).toBe(taken);
+  expect(await handOver(socket, encodeAttach(1, 1n, 1))).toBe(socket);
   expect(vi.getTimerCount()).toBe(0);
+  socket.destroy();
 });
