@@ -205,7 +205,8 @@ async function openLog(
 
 /** Nobody else knows of what was opened before a failure. */
 async function closeFiles(logs: readonly ExecLog[]): Promise<void> {
-  await Promise.allSettled(logs.flatMap((log) => STREAMS.map((stream) => log[stream].file?.close())));
+  const open = logs.flatMap((log) => STREAMS.flatMap((stream) => log[stream].file ?? []));
+  await Promise.allSettled(open.map((file) => file.close()));
 }
 
 /** Goes on from what the runner was not told to forget. */
