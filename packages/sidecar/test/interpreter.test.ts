@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { BoxkiteError } from '@boxkite/protocol';
-import type { RunnerAccess } from '@boxkite/runner-client';
+import { type RunnerAccess, RunnerClient } from '@boxkite/runner-client';
 import { afterEach, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { record } from '../../protocol/test/values.ts';
@@ -24,7 +24,13 @@ function answering(run: () => Promise<unknown>): InterpreterProcess {
   const dropped = { messages: 0, bytes: 0 };
   const hello = (): Promise<unknown> => Promise.resolve({ version: '3.11.2', interrupts: 0 });
   const kill = (): Promise<void> => Promise.resolve();
-  return { execution, dropped, hello, kill, run, isOver: false, interrupts: 0 } as unknown as InterpreterProcess;
+  return made(InterpreterProcess.prototype, { execution, dropped, hello, kill, run, isOver: false, interrupts: 0 });
+}
+
+/** Of a class, with other members. */
+function made<T extends object>(prototype: T, members: Readonly<Record<string, unknown>>): T {
+  const own = Object.entries(members).map(([name, value]) => [name, { value }] as const);
+  return Object.create(prototype, Object.fromEntries(own)) as T;
 }
 
 const REPLY = {
@@ -98,9 +104,10 @@ async function refusing(error: Error): Promise<InterpreterProcess> {
       yield { type: 'ended', record };
     },
   };
-  const runner = { call: () => Promise.resolve(execution), ended: false, lost: new Promise<never>(() => undefined) };
+  const client = made(RunnerClient.prototype, { exec: () => Promise.resolve(execution) });
+  const runner: RunnerAccess = { call: (run) => run(client), ended: false, lost: new Promise(() => undefined) };
   const limits = { outputBytes: 1000, memoryMb: null, dataMb: null };
-  return InterpreterProcess.start(runner as unknown as RunnerAccess, SANDBOX, limits);
+  return InterpreterProcess.start(runner, SANDBOX, limits);
 }
 
 it.each([
