@@ -67,14 +67,14 @@ async function killOneOf(daemon: Daemon, victim: 'runner' | 'supervise'): Promis
   expect([daemon.child.exitCode, daemon.child.signalCode]).toEqual(victim === 'runner' ? [null, 'SIGKILL'] : [1, null]);
   await collected;
   await client.close();
-  if (victim === 'supervise') expect(daemon.complaints).toContain('supervise was killed by signal 9');
+  if (victim === 'supervise') await heard(daemon, 'supervise was killed by signal 9');
 }
 
 /** Waits for what a daemon says, which may be read later than its end. */
 async function heard(daemon: Daemon, words: string): Promise<void> {
   await eventually(
     () => daemon.complaints.includes(words),
-    1000,
+    5000,
     () => daemon.complaints,
   );
 }
@@ -205,7 +205,7 @@ describe(`supervise, ${lane}`, () => {
     await daemon.ask(DELETE, key(2));
     process.kill((await daemon.describe()).pid, 'SIGKILL');
     expect(await daemon.ask(LIST)).toEqual([kept[0], kept[2]]);
-    expect(daemon.complaints).toContain('node was killed by signal 9; it is started again now');
+    await heard(daemon, 'node was killed by signal 9; it is started again now');
   });
 
   it('serves what connects while no Node is there, once there is one', async () => {
@@ -235,7 +235,7 @@ describe(`supervise, ${lane}`, () => {
       expect(found[index]).toBeGreaterThanOrEqual(least);
       expect(found[index]).toBeLessThan(least + within(2000));
     }
-    expect(daemon.complaints).toContain('node ended with status 3; it is started again in 0.1 s');
+    await heard(daemon, 'node ended with status 3; it is started again in 0.1 s');
   });
 
   it('waits longer each time when Node serves and dies, and not at all once it has served for long', {
@@ -251,11 +251,17 @@ describe(`supervise, ${lane}`, () => {
       daemon.complaints.split('\n').filter((line) => line.includes('started again'));
     const line = 'boxkite-runner supervise: node was killed by signal 9; it is started again';
     const row = ['now', 'in 0.1 s', 'in 0.2 s', 'in 0.4 s'].map((when) => `${line} ${when}`);
+    await heard(daemon, `${line} in 0.4 s\n`);
     expect(told()).toEqual(row);
     const found = await pauses(daemon, 4);
     for (const [index, least] of [0, 100, 200, 400].entries()) expect(found[index]).toBeGreaterThanOrEqual(least);
     await sleep(10_500);
     await kill();
+    await eventually(
+      () => told().length > row.length,
+      5000,
+      () => daemon.complaints,
+    );
     expect(told()).toEqual([...row, `${line} now`]);
   });
 
@@ -264,7 +270,7 @@ describe(`supervise, ${lane}`, () => {
     await expect(call(daemon.socket, { do: 'exit', status: '78' })).rejects.toThrow();
     expect(await daemon.end()).toBe(78);
     expect(daemon.starts()).toHaveLength(1);
-    expect(daemon.complaints).toContain("its configuration or data can't be used");
+    await heard(daemon, "its configuration or data can't be used");
   });
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends all in order by %s, and nothing is left', async (signal) => {
@@ -363,6 +369,7 @@ describe(`supervise, ${lane}`, () => {
     try {
       await using daemon = spawnDaemon({ listen: ['--tcp', `127.0.0.1:${port}`] });
       expect(await daemon.end()).toBe(2);
+      await heard(daemon, "can't listen there");
       expect(daemon.complaints).toMatch(
         new RegExp(`127\\.0\\.0\\.1:${port}: can't listen there: Address (already )?in use`),
       );

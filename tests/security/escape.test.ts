@@ -275,7 +275,8 @@ for pid in range(2, 400):
       });
       await new Promise((resolve) => exchanger.stdout.once('data', resolve));
       let outside = 0;
-      for (let index = 0; index < 20_000 && outside < 10; index += 1)
+      const deadline = performance.now() + 30_000;
+      while (outside === 0 && performance.now() < deadline)
         if (readFileSync(join(directory, 'inside'), 'utf8') === targets.canary) outside += 1;
       exchanger.stdin.end();
       expect(outside).toBeGreaterThan(0);

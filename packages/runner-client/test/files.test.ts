@@ -140,7 +140,7 @@ describe('calls', () => {
     setTimeout(() => other.close(), 50);
     await expect(lost).rejects.toBeInstanceOf(FileAgentDisconnectedError);
     await client.stat('/workspace');
-    expect(await readdir(agent.host('workspace'))).toEqual(before);
+    await expect.poll(() => readdir(agent.host('workspace'))).toEqual(before);
   });
 
   test('a reader that stops blocks no other call and costs no memory', async () => {
