@@ -1,5 +1,5 @@
 /** `SandboxPort` over `/v1`. */
-import type { Effective, ExecHandle, ExecRequest, SandboxPort } from '@boxkite/protocol';
+import type { Effective, ExecEvent, ExecHandle, ExecRequest, SandboxPort } from '@boxkite/protocol';
 import { BoxkiteError, PortExecHandle } from '@boxkite/protocol';
 import { within } from './backoff.ts';
 import type { HttpClient } from './client.ts';
@@ -66,6 +66,15 @@ function handleOf(execs: HttpExecs, id: string, effective: Effective, signal: Ab
   return new PortExecHandle(execs, id, effective, () => {
     if (iterated) throw new BoxkiteError('internal', 'the events of a command can be read once');
     iterated = true;
-    return execs.output(id, {}, givenUp.signal)[Symbol.asyncIterator]();
+    // The signal may be that of many commands, and outlive all of them.
+    return untilEnded(execs.output(id, {}, givenUp.signal), () => signal?.removeEventListener('abort', cancel));
   });
+}
+
+/** The same events; calls back at the end that they tell. */
+async function* untilEnded(events: AsyncIterable<ExecEvent>, ended: () => void): AsyncGenerator<ExecEvent> {
+  for await (const event of events) {
+    if (event.type === 'ended') ended();
+    yield event;
+  }
 }
