@@ -259,6 +259,22 @@ describe(`the daemon's substrate, ${lane}`, () => {
     expect((await substrate.list({ usage: true }))[0]?.usage?.execs).toBe(0);
   });
 
+  it('bounds the input that waits for commands that do not read it', async () => {
+    const { execs } = await port(await substrate.start({ id: randomUUID() }));
+    const { exec_id = '' } = (await execs?.start({ argv: ['sleep', '60'], stdin: 'stream' })) ?? {};
+    const data = Buffer.alloc(16 << 20);
+    const codes: string[] = [];
+    const writes = Array.from({ length: 40 }, async () => {
+      await execs?.write(exec_id, data).catch((error: { readonly code: string }) => codes.push(error.code));
+    });
+    // Half of 512 MiB.
+    await expect.poll(() => codes.length).toBeGreaterThanOrEqual(24);
+    expect(new Set(codes.splice(0))).toEqual(new Set(['capacity']));
+    await execs?.kill(exec_id);
+    await Promise.all(writes);
+    expect(new Set(codes)).toEqual(new Set(['exec_ended']));
+  });
+
   it('refuses what it can not make', async () => {
     await expect(substrate.start({ id: 'no uuid', workspace: 'disk' })).rejects.toMatchObject({
       code: 'invalid_request',
