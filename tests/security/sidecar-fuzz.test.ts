@@ -256,7 +256,7 @@ describe(`the sidecar's routes, ${lane}`, () => {
     expect(Object.keys(generators).sort()).toEqual([...(await routes())].sort());
   });
 
-  it(`take ${REQUESTS} requests, half of them as they should be`, { timeout: within(240_000) }, async () => {
+  it(`take ${REQUESTS} requests, half of them as they should be`, { timeout: within(480_000) }, async () => {
     const seed = Number(process.env['BOXKITE_FUZZ_SEED'] ?? Date.now() % 2 ** 31);
     const random = new Random(seed);
     await using backend = await answeringBackend();

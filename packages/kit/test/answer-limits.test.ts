@@ -54,7 +54,7 @@ async function ask(path: string, account: string, claim = 0): Promise<Socket> {
   socket.on('error', () => undefined);
   socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nx-account: ${account}\r\nx-claim: ${claim}\r\n\r\n`);
   socket.once('readable', () => undefined);
-  await vi.waitFor(() => expect(socket.bytesRead).toBeGreaterThan(0), 5000);
+  await vi.waitFor(() => expect(socket.bytesRead).toBeGreaterThan(0), 20_000);
   return socket;
 }
 
@@ -64,7 +64,7 @@ async function rest(socket: Socket): Promise<number> {
   socket.on('data', (piece: Buffer) => {
     bytes += piece.length;
   });
-  await vi.waitFor(() => expect(bytes >= ANSWER || socket.closed).toBe(true), 10_000);
+  await vi.waitFor(() => expect(bytes >= ANSWER || socket.closed).toBe(true), 20_000);
   return bytes;
 }
 
@@ -92,7 +92,7 @@ it('counts none whose client had gone before it was there', async () => {
   for (let count = 1; count <= MOST + 3; count += 1) {
     const socket = connect(port, '127.0.0.1');
     socket.write('GET /late HTTP/1.1\r\nhost: x\r\nx-account: late\r\n\r\n', () => socket.destroy());
-    await vi.waitFor(() => expect(late).toBe(count), 5000);
+    await vi.waitFor(() => expect(late).toBe(count), 20_000);
   }
   expect(await rest(waiting)).toBeGreaterThanOrEqual(ANSWER);
 });
@@ -107,7 +107,7 @@ it('cuts off those of the account that holds most beside what is new, where all 
     socket.resume();
     asked.push(socket);
   }
-  await vi.waitFor(() => expect(cut()).toEqual([false, false, true, false]), 5000);
+  await vi.waitFor(() => expect(cut()).toEqual([false, false, true, false]), 20_000);
   asked.push(await ask('/claim', 'account-5', 2 * MIB));
   expect(cut()).toEqual([false, false, true, false, false]);
 });

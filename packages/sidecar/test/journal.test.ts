@@ -82,7 +82,7 @@ test('a journal keeps what lives, wherever it is moved, and stays small', async 
           await writing;
           old.drop();
         }
-        await vi.waitFor(() => expect(entries.every(({ place }) => place !== null)).toBe(true));
+        await vi.waitFor(() => expect(entries.every(({ place }) => place !== null)).toBe(true), 20_000);
         const living = entries.filter(({ gone }) => !gone);
         for (const { place, output, name } of living) {
           const { segment, stdoutAt } = place as Place;
@@ -91,7 +91,8 @@ test('a journal keeps what lives, wherever it is moved, and stays small', async 
         const live = living.reduce((sum, { place }) => sum + (place?.length ?? 0), 0);
         const size = (): number =>
           readdirSync(directory).reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
-        await vi.waitFor(() => expect(size()).toBeLessThanOrEqual(2 * live + SIZES.dead + 2 * (SIZES.segment + 800)));
+        const most = 2 * live + SIZES.dead + 2 * (SIZES.segment + 800);
+        await vi.waitFor(() => expect(size()).toBeLessThanOrEqual(most), 20_000);
         await journal.close();
         const last = readdirSync(directory).sort().at(-1) as string;
         await appendFile(join(directory, last), torn);
@@ -118,7 +119,7 @@ test('what lives longest in a journal is moved to its end, and its old segment g
     await entry.write();
     entry.drop();
   }
-  await vi.waitFor(() => expect(readdirSync(directory)).not.toContain('journal-0000000000'));
+  await vi.waitFor(() => expect(readdirSync(directory)).not.toContain('journal-0000000000'), 20_000);
   expect(moves).toBeGreaterThan(0);
   const { segment, stdoutAt } = first.place as Place;
   expect((await journal.read(segment, 300, stdoutAt)).equals(first.output)).toBe(true);
