@@ -271,7 +271,7 @@ describe(`command line with a daemon, ${lane}`, () => {
         { send: 'stty size; echo $TERM\r' },
         { expect: '30 90\r\nxterm\r\n' },
         { resize: [100, 40] },
-        { send: 'sleep 0.2; stty size\r' },
+        { send: 'until [ "$(stty size)" != "30 90" ]; do sleep 0.05; done; stty size\r' },
         { expect: '40 100\r\n' },
         // An interrupt between fork and exec would reach nobody.
         { send: "sh -c 'echo up; exec sleep 600'\r" },

@@ -15,7 +15,7 @@ import sys
 import termios
 import time
 
-LIMIT = 40 * float(os.environ.get("BOXKITE_SLOWNESS", "1"))
+LIMIT = 50 * float(os.environ.get("BOXKITE_SLOWNESS", "1"))
 
 
 def set_size(terminal, columns, rows):
