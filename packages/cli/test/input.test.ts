@@ -15,7 +15,11 @@ function answer(code: string, status = 409): BoxkiteWireError {
 }
 
 /** A sandbox whose command says that it runs, and ends at the end of its input or when it is killed. */
-function started(): { readonly server: FakeServer; readonly sandbox: FakeSandbox; calls(): readonly string[] } {
+function started(): {
+  readonly server: FakeServer;
+  readonly sandbox: FakeSandbox;
+  readonly calls: () => readonly string[];
+} {
   const server = new FakeServer();
   const sandbox = server.add('aaaaaaaa-1111-4000-8000-000000000000', { label: 'box' });
   server.script = async function* (exec: FakeExec) {
@@ -35,7 +39,7 @@ function endSoon(sandbox: FakeSandbox): void {
 
 /** Fails the second write by this. */
 function failWrite(sandbox: FakeSandbox, failure: Error, then: (sandbox: FakeSandbox) => void = () => undefined): void {
-  const { write } = sandbox.execs;
+  const write = sandbox.execs.write.bind(sandbox.execs);
   let writes = 0;
   Object.assign(sandbox.execs, {
     write: async (id: string, data: Uint8Array) => {
@@ -52,7 +56,7 @@ function failWrite(sandbox: FakeSandbox, failure: Error, then: (sandbox: FakeSan
 /** A process whose input comes in two pieces. */
 function inPieces(sandbox: FakeSandbox, options: FakeIoOptions = { stdinEmpty: false }): FakeIo {
   const io = new FakeIo(options);
-  const { write } = sandbox.execs;
+  const write = sandbox.execs.write.bind(sandbox.execs);
   Object.assign(sandbox.execs, {
     write: async (id: string, data: Uint8Array) => {
       await write(id, data);
