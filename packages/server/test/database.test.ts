@@ -254,11 +254,13 @@ describe('a daemon', () => {
     const id = await test.sandbox();
     const disk = await test.sandbox({ workspace: 'disk' });
     const eid = await test.exec(id, { command: 'hang' });
+    const execs = test.substrate.find(id)?.execs;
+    const output = execs && vi.spyOn(execs, 'output');
     const running = test.call('POST', `/v1/sandboxes/${id}/exec`, { body: { command: 'hang' } });
     const followed = test.call('GET', `/v1/sandboxes/${id}/execs/${eid}/output`, {
       headers: { accept: 'text/event-stream' },
     });
-    await until(() => test.substrate.find(id)?.execs.running === 2, 20_000);
+    await until(() => execs?.running === 2 && output?.mock.calls.length === 1, 20_000);
     await test.daemon?.close('daemon_stopped');
     expect((await running).json).toMatchObject({ end: 'killed', exit_code: 137 });
     expect((await followed).text).toMatch(/"type":"(error|exit)"/);
