@@ -2,6 +2,7 @@
 //!
 //! Few bytes are kept in this process. A command that writes more than that gets a ring in a file in
 //! memory, into which the kernel moves a pipe's pages and from which it sends them, without a copy through here.
+//! While no such file can be made, which takes a descriptor, all of them are kept here.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,7 +15,7 @@ const SMALL: usize = 64 << 10;
 /// The kept bytes of a stream, addressed by its offsets.
 #[derive(Default)]
 pub struct Spool {
-    /// The kept bytes, from `start` on, as long as there are few.
+    /// The kept bytes, from `start` on, as long as there are few or no file.
     small: Vec<u8>,
     file: Option<OwnedFd>,
     /// Offset of the oldest byte that is kept.
@@ -63,14 +64,17 @@ impl Spool {
 
     /// Reads once from `fd` into the free space; `Ok(0)` is the end of the stream. Must not be full.
     pub fn read(&mut self, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
-        if self.file.is_none() && self.used() == SMALL {
-            self.move_to_file()?;
+        let mut most = SMALL;
+        if self.file.is_none() && self.used() >= SMALL && self.move_to_file().is_err() {
+            // The next read tries it again.
+            most = CAPACITY;
+            self.small.reserve_exact(CAPACITY - self.small.len());
         }
         let at = place(self.end);
         let count = match &self.file {
             None => {
                 let mut buffer = [0; SMALL];
-                let count = sys::read(fd, &mut buffer[..SMALL - self.used()])?;
+                let count = sys::read(fd, &mut buffer[..SMALL.min(most - self.used())])?;
                 self.small.extend_from_slice(&buffer[..count]);
                 count
             }

@@ -24,6 +24,8 @@ pub struct Stream {
     /// Whether epoll does not watch it, because the spool is full.
     pub paused: bool,
     enlarged: bool,
+    /// Whether the last read failed for want of something.
+    short: bool,
     /// Bytes that were read when nothing of the exec was alive any more.
     read_late: u64,
 }
@@ -58,6 +60,7 @@ impl Stream {
             self.spool.drop_oldest();
         }
         let Some(source) = self.source.as_ref().filter(|_| !self.spool.is_full()) else { return false };
+        self.short = false;
         match self.spool.read(source.as_fd()) {
             Ok(0) => {
                 self.end(poll);
@@ -72,10 +75,14 @@ impl Stream {
                 true
             }
             Err(libc::EINTR) => true,
-            Err(libc::EAGAIN) => false,
-            // EIO is the end of a terminal.
-            Err(_) => {
+            // The end of a terminal.
+            Err(libc::EIO) => {
                 self.end(poll);
+                false
+            }
+            Err(errno) => {
+                // What there is no memory for now is still there: the source stays watched.
+                self.short = errno != libc::EAGAIN;
                 false
             }
         }
@@ -87,7 +94,7 @@ impl Stream {
         let before = self.spool.end();
         let more = self.read(may_drop, poll);
         self.read_late += self.spool.end() - before;
-        let waits = self.spool.is_full() && !may_drop;
+        let waits = self.short || self.spool.is_full() && !may_drop;
         if self.read_late >= MOST_LATE || !(more || waits) {
             self.end(poll);
         }
