@@ -26,6 +26,8 @@ pub struct Control {
 
 enum Message {
     Socket(OwnedFd),
+    /// One that this process has no descriptor for; the kernel has closed it.
+    Lost,
     Nothing,
     End,
 }
@@ -66,6 +68,10 @@ impl Control {
         loop {
             match receive(self.channel.as_raw_fd()) {
                 Ok(Message::Socket(socket)) => self.accept(socket),
+                Ok(Message::Lost) => {
+                    self.connection_began();
+                    self.connection_ended();
+                }
                 Err(Errno(libc::EAGAIN)) => return,
                 // The runner has gone or speaks something else: there is nobody to serve.
                 Ok(Message::Nothing | Message::End) | Err(_) => exit(),
@@ -73,12 +79,14 @@ impl Control {
         }
     }
 
+    fn connection_began(&self) {
+        let mut count = lock(&self.count);
+        count.received += 1;
+        count.open += 1;
+    }
+
     fn accept(self: &Arc<Self>, socket: OwnedFd) {
-        {
-            let mut count = lock(&self.count);
-            count.received += 1;
-            count.open += 1;
-        }
+        self.connection_began();
         // A connection that can't be served is dropped, which closes it and counts it as ended.
         let _ = Connection::serve(&self.pool, self.clone(), socket);
     }
@@ -116,6 +124,7 @@ fn receive(fd: RawFd) -> Result<Message, Errno> {
     match (count, byte[0], sockets.pop()) {
         (0, _, _) => Ok(Message::End),
         (1, b'C', Some(socket)) if sockets.is_empty() => Ok(Message::Socket(socket)),
+        (1, b'C', None) if message.msg_flags & libc::MSG_CTRUNC != 0 => Ok(Message::Lost),
         _ => Ok(Message::Nothing),
     }
 }
