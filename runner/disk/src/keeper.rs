@@ -28,7 +28,8 @@ pub enum Order {
     },
 }
 
-/// What became of an order; of a close there is nothing more to say.
+/// What became of an order; of a close there is nothing more to say. `None` for another one: the runner had no descriptor
+/// for the mount, which is gone.
 pub type Outcome = Result<Option<Opened>, Failure>;
 
 /// A directory of a new workspace and its mode.
@@ -82,6 +83,7 @@ impl Keeper {
         let mut buffer = [0; 512];
         let (count, fds) = match sys::receive(self.socket.as_fd(), &mut buffer) {
             Err(libc::EAGAIN) => return Ok(None),
+            Err(libc::EMFILE) => (buffer.len(), Vec::new()),
             Err(errno) => return Err(Failure::with(Code::Internal, "keeper: answer", errno)),
             Ok((0, _)) => return Err(Failure::new(Code::Internal, "keeper: ended")),
             Ok(received) => received,

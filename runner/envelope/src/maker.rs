@@ -95,6 +95,20 @@ pub fn end(process: &OwnedFd) {
     }
 }
 
+/// The same of a child that there is no descriptor of: until it is reaped its number is nobody else's.
+fn kill_child(pid: i32) {
+    // SAFETY: signals and reaps a child of our own.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        for _ in 0..LAST_MS {
+            if libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL) != 0 {
+                return;
+            }
+            libc::usleep(1000);
+        }
+    }
+}
+
 /// What became of a plan.
 pub struct Cloned {
     pub id: u64,
@@ -159,17 +173,22 @@ impl Maker {
     /// The next answer; `Ok(None)` where there is none yet, `Err` where the maker has ended.
     pub fn answer(&self) -> Result<Option<Cloned>, Failure> {
         let mut buffer = [0; 256];
-        let (count, mut fds) = match sys::receive(self.socket.as_fd(), &mut buffer) {
+        let (lost, mut fds) = match sys::receive(self.socket.as_fd(), &mut buffer) {
             Err(libc::EAGAIN) => return Ok(None),
+            Err(libc::EMFILE) => (libc::EMFILE, Vec::new()),
             Err(errno) => return Err(Failure::with(Code::Internal, "maker: answer", errno)),
             Ok((0, _)) => return Err(Failure::new(Code::Internal, "maker: ended")),
-            Ok(received) => received,
+            Ok((_, fds)) => (0, fds),
         };
-        let mut reader = Reader::new(&buffer[..count]);
-        let id = reader.u64()?;
-        let errno = reader.i32()?;
-        let step = if errno == libc::ESTALE { CHANGED } else { "clone" };
-        let process = fds.pop().ok_or(Broken { step, errno });
+        let mut reader = Reader::new(&buffer);
+        let (id, errno, pid) = (reader.u64()?, reader.i32()?, reader.i32()?);
+        let process = fds.pop().ok_or_else(|| {
+            // It can't be kept without a descriptor.
+            if pid > 0 {
+                kill_child(pid);
+            }
+            Broken { step: if errno == libc::ESTALE { CHANGED } else { "clone" }, errno: errno | lost }
+        });
         Ok(Some(Cloned { id, process }))
     }
 }
@@ -214,6 +233,8 @@ pub fn serve_plans(shared: &Shared, socket: &OwnedFd) -> ! {
         let mut buffer = [0; 256];
         match sys::receive(socket.as_fd(), &mut buffer) {
             Ok((count, fds)) if count > 0 => one(&buffer[..count], fds, shared, socket.as_fd()),
+            // What is cloned without its descriptors ends at once.
+            Err(libc::EMFILE) => one(&buffer, Vec::new(), shared, socket.as_fd()),
             _ => std::process::exit(0),
         }
     }
@@ -284,13 +305,15 @@ pub fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
 
 fn one(bytes: &[u8], fds: Vec<OwnedFd>, shared: &Shared, socket: BorrowedFd<'_>) {
     let Ok(plan) = Plan::read(bytes) else { std::process::exit(1) };
+    // Set once there is a child, whatever comes of it.
+    let mut pid = 0;
     let cloned = match &shared.fence {
         Some(fence) if !fence.is_whole() => Err(Broken { step: CHANGED, errno: libc::ESTALE }),
-        _ if plan.role == Role::Programs => clone_maker(&plan, fds, shared),
-        _ => clone(&plan, fds, shared),
+        _ if plan.role == Role::Programs => clone_maker(&plan, fds, shared, &mut pid),
+        _ => clone(&plan, fds, shared, &mut pid),
     };
     let errno = cloned.as_ref().err().map_or(0, |broken| broken.errno);
-    let answer = [&plan.id.to_le_bytes()[..], &errno.to_le_bytes()[..]].concat();
+    let answer = [&plan.id.to_le_bytes()[..], &errno.to_le_bytes()[..], &pid.to_le_bytes()[..]].concat();
     let fds: Vec<RawFd> = cloned.iter().map(AsRawFd::as_raw_fd).collect();
     if sys::send(socket, &answer, &fds).is_err() {
         std::process::exit(1);
@@ -298,7 +321,7 @@ fn one(bytes: &[u8], fds: Vec<OwnedFd>, shared: &Shared, socket: BorrowedFd<'_>)
 }
 
 /// Clones one child into namespaces of its own, maps its ids and lets it go.
-fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Broken> {
+fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared, child: &mut i32) -> Result<OwnedFd, Broken> {
     let weak = |layer| shared.weakening.lacks(layer);
     let mut flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
     if !weak(Layer::User) {
@@ -315,6 +338,7 @@ fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Bro
         }
         Fork::Parent { pid, pidfd } => {
             drop(wait);
+            *child = pid;
             if !weak(Layer::User) {
                 // An unmapped child can do nothing; its waiting ends by the end of file on `go`.
                 map_ids(pid, plan)?;
@@ -326,11 +350,14 @@ fn clone(plan: &Plan, fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Bro
 }
 
 /// Clones a maker for a list of programs. It keeps this one's privileges, in mounts of its own.
-fn clone_maker(plan: &Plan, mut fds: Vec<OwnedFd>, shared: &Shared) -> Result<OwnedFd, Broken> {
+fn clone_maker(plan: &Plan, mut fds: Vec<OwnedFd>, shared: &Shared, child: &mut i32) -> Result<OwnedFd, Broken> {
     let socket = fds.pop().ok_or(libc::EBADF).at("clone: socket")?;
     match sys::fork_into((libc::CLONE_NEWNS | libc::CLONE_PARENT) as u64, 0, None).at("clone")? {
         Fork::Child => programs::serve(plan, &socket, shared),
-        Fork::Parent { pidfd, .. } => Ok(pidfd),
+        Fork::Parent { pid, pidfd } => {
+            *child = pid;
+            Ok(pidfd)
+        }
     }
 }
 

@@ -360,6 +360,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[RawFd]) -> Result<usize
 }
 
 /// Receives one message and its descriptors (close-on-exec). Zero bytes and no descriptor: the other side has ended.
+/// EMFILE: the message is in the buffer, but not all its descriptors could be had, and none is.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
     let mut control = ControlBuffer([0; 128]);
     let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
@@ -391,5 +392,5 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
     }
-    Ok((count, fds))
+    if message.msg_flags & libc::MSG_CTRUNC != 0 { Err(libc::EMFILE) } else { Ok((count, fds)) }
 }

@@ -91,8 +91,7 @@ impl Server {
     /// Removes a kept workspace.
     pub(super) fn remove_workspace(&mut self, id: WorkspaceId, client: u64, request: u32) -> Result<(), Failure> {
         let (range, ids) = self.disk()?.take_to_remove(id)?;
-        let then = Then::Client(client, request);
-        self.let_go(Closing { name: Name { id, range }, keep: false, ids, then }, None);
+        self.let_go(Closing { name: Name { id, range }, keep: false, ids, then: Then::Client(client, request) }, None);
         Ok(())
     }
 
@@ -107,14 +106,12 @@ impl Server {
             let mount = sandbox.workspace.take_mount();
             self.let_go(Closing { name, keep, ids, then: Then::Sandbox(id) }, mount);
         }
-        let let_go = self.sandboxes.get(&id).map(|sandbox| &sandbox.let_go);
-        matches!(let_go, Some(LetGo::Done | LetGo::Failed(_)))
+        self.sandboxes.get(&id).is_some_and(|sandbox| matches!(sandbox.let_go, LetGo::Done | LetGo::Failed(_)))
     }
 
     fn let_go(&mut self, closing: Closing, mount: Option<OwnedFd>) {
         let job = self.new_id();
-        let ordered = self.ask(job, closing.name, Order::Close { keep: closing.keep }, mount);
-        match ordered {
+        match self.ask(job, closing.name, Order::Close { keep: closing.keep }, mount) {
             Ok(()) => drop(self.jobs.insert(job, Job::Close(closing))),
             Err(failure) => self.closed(closing, Err(failure)),
         }
@@ -163,10 +160,12 @@ impl Server {
         let closing = |ids| Closing { name, keep, ids, then: Then::Nobody };
         let opened: Opened = match outcome {
             Ok(Some(opened)) => opened,
-            Ok(None) => return Err(Failure::new(Code::Internal, "keeper: answer")),
+            Ok(None) => {
+                self.let_go(closing(Some(ids)), None);
+                return Err(Failure::with(Code::LimitReached, "descriptors", libc::EMFILE));
+            }
             Err(failure) => {
-                let is_there = keep && failure.code != Code::NoWorkspace;
-                self.note_workspace(name, is_there, Some(ids));
+                self.note_workspace(name, keep && failure.code != Code::NoWorkspace, Some(ids));
                 return Err(failure);
             }
         };

@@ -114,11 +114,12 @@ impl Server {
             match sys::receive(envelope.control.as_fd(), &mut buffer) {
                 Err(libc::EAGAIN) => return,
                 Ok((count, fds)) if count > 0 => self.reported(id, &buffer[..count], fds),
-                Ok(_) | Err(_) => {
+                ended => {
                     // Not watched any more: the end of file would be told for ever.
                     let _ = self.poll.remove(envelope.control.as_fd());
-                    if envelope.phase == Phase::Idle && envelope.role != Role::Command {
-                        // An agent that is ending gets no connection any more.
+                    let lost = ended.is_err_and(|errno| errno == libc::EMFILE);
+                    if lost || envelope.phase == Phase::Idle && envelope.role != Role::Command {
+                        // A command's output was lost. An agent that is ending gets no connection any more.
                         self.kill_envelope(id);
                     }
                     return;
