@@ -28,6 +28,7 @@ export const TYPE = {
   opened: 0x81,
   started: 0x83,
   attached: 0x84,
+  listing: 0x89,
   output: 0xc1,
   gap: 0xc2,
   ended: 0xc3,

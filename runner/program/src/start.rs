@@ -50,6 +50,8 @@ fn prepare_process(is_daemon: bool) -> Result<(), Broken> {
         libc::umask(0o022);
         // A file size limit of the caller's is an error where it is met, not the end of the runner.
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        // Where the caller ignores the ends of its children, and with it whoever it executes, none can be reaped.
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
     }
     process::raise_limits()
 }

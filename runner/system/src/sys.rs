@@ -32,7 +32,9 @@ fn owned(fd: i64) -> OwnedFd {
 }
 
 mod mounts;
+mod sockets;
 pub use mounts::{mount, move_mount, move_mount_onto, new_mount, open_tree, pivot_here, set_mount_attributes, umount};
+pub use sockets::{packet_pair, shutdown, stream_pair};
 
 /// Arguments of clone3(2), up to `set_tid_size`.
 #[repr(C)]
@@ -213,27 +215,17 @@ pub fn lower_limit(resource: c_int, soft: u64, hard: u64) -> Result<(), Errno> {
     set_limit(resource, soft.min(most), hard.min(most))
 }
 
+/// Sets the size of a terminal, in characters.
+pub fn set_window(terminal: BorrowedFd<'_>, columns: u16, rows: u16) -> Result<(), Errno> {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    syscall!(libc::SYS_ioctl, terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size).map(drop)
+}
+
 /// The soft and hard limit.
 pub fn limit(resource: c_int) -> Result<(u64, u64), Errno> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     syscall!(libc::SYS_prlimit64, 0, resource, 0u64, &raw mut limit)?;
     Ok((limit.rlim_cur, limit.rlim_max))
-}
-
-/// Two connected packet sockets: message borders are kept, and the end of one side is the end of file of the other.
-pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    socket_pair(libc::SOCK_SEQPACKET)
-}
-
-/// Two connected stream sockets.
-pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    socket_pair(libc::SOCK_STREAM)
-}
-
-fn socket_pair(kind: c_int) -> Result<(OwnedFd, OwnedFd), Errno> {
-    let mut fds: [c_int; 2] = [-1; 2];
-    syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())?;
-    Ok((owned(i64::from(fds[0])), owned(i64::from(fds[1]))))
 }
 
 /// A pipe: read end, write end.

@@ -2,6 +2,15 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
+/// Bytes that are wiped when they go.
+pub struct Wiped(pub Vec<u8>);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
 /// Overwrites bytes in a way that the compiler keeps.
 pub fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);

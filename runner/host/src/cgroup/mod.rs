@@ -80,6 +80,22 @@ pub struct Availability {
     pub reasons: Vec<String>,
 }
 
+impl Availability {
+    /// Of what is asked for an envelope: what can be limited.
+    pub fn envelope(&self, memory_bytes: u64, pids: u32) -> EnvelopeLimits {
+        EnvelopeLimits { memory_bytes: self.memory.map(|_| memory_bytes), pids: self.pids.map(|_| pids) }
+    }
+
+    /// Of what is asked for a sandbox: what can be limited. A rate of 0 is none.
+    pub fn sandbox(&self, memory_bytes: u64, pids: u32, cpu_millis: u32) -> SandboxLimits {
+        SandboxLimits {
+            memory_bytes: self.memory.map(|_| memory_bytes),
+            pids: self.pids.map(|_| pids),
+            cpu_millis: Some(cpu_millis).filter(|rate| *rate != 0),
+        }
+    }
+}
+
 /// Limits of a sandbox as a whole; `None` is no limit of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SandboxLimits {

@@ -213,9 +213,11 @@ impl Server {
     /// Takes a connection out of the loop, to hand its socket on. `None` where bytes beyond this frame were sent
     /// already, which would be lost, or where it is the owner's.
     pub(super) fn take_socket(&mut self, id: u64) -> Option<OwnedFd> {
+        // What was asked before it is answered before it.
+        self.flush(id);
         let connection = self.connections.get(&id)?;
         let consumes = self.execs.values().any(|exec| exec.consumer == Some(id));
-        if id == self.owner || consumes || connection.has_input() || connection.closing {
+        if id == self.owner || consumes || connection.has_input() || !connection.is_empty() || connection.closing {
             return None;
         }
         let connection = self.connections.remove(&id)?;

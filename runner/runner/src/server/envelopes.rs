@@ -8,7 +8,6 @@ use super::timers::Timer;
 use boxkite_envelope::init::{report, serve::read_failure};
 use boxkite_envelope::maker::{Role, read_broken};
 use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
-use boxkite_system::poll::Token;
 use boxkite_system::sys;
 use boxkite_wire::effective::{Made, Status};
 use boxkite_wire::frames::{Cause, Code, End, Failure, Reader};
@@ -17,8 +16,8 @@ use boxkite_wire::frames::{Cause, Code, End, Failure, Reader};
 const CHARGE_SLACK: u64 = 4 << 20;
 /// Messages that are read from one envelope before others have their turn.
 const MOST_MESSAGES: usize = 16;
-/// The pause before a cgroup is removed again that still holds an ended process.
-const AGAIN: Duration = Duration::from_micros(500);
+/// The pause before something is removed again that the kernel still holds, or a process is looked at again.
+pub const AGAIN: Duration = Duration::from_micros(500);
 
 /// Where an envelope is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +39,12 @@ pub struct Envelope {
     pub group: EnvelopeGroup,
     pub phase: Phase,
     pub made: Option<Made>,
+    /// The list of programs in force in it.
+    pub list: Option<u64>,
     /// Whether a command has run in it.
     pub used: bool,
+    /// Whether PID 1 has been sent SIGKILL, whatever it says after it.
+    killed: bool,
     /// For one command alone.
     pub single: bool,
     /// Whether another command of the sandbox ran at some moment of its command. The two can have passed each other
@@ -54,10 +57,10 @@ pub struct Envelope {
     /// Whether a timer will look at it: one at a time.
     pub has_timer: bool,
     pub process: Option<OwnedFd>,
-    memory_events: Option<OwnedFd>,
+    pub memory_events: Option<OwnedFd>,
     limits: EnvelopeLimits,
-    charge: u64,
-    oom_kills: u64,
+    pub charge: u64,
+    pub oom_kills: u64,
     /// The exec that waits for it.
     pub wanted_by: Option<u64>,
     pub failure: Option<Failure>,
@@ -69,6 +72,8 @@ impl Envelope {
         Self {
             sandbox,
             role,
+            list: None,
+            killed: false,
             control,
             group,
             phase: Phase::Making,
@@ -164,30 +169,7 @@ impl Server {
         }
     }
 
-    /// An envelope is ready when PID 1 says so and its process is known.
-    pub(super) fn check_ready(&mut self, id: u64) {
-        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
-        let known = envelope.process.is_some() && envelope.made.is_some();
-        if envelope.phase != Phase::Making || envelope.role != Role::Command || !known {
-            return;
-        }
-        envelope.group.release_procs();
-        envelope.charge = envelope.group.memory_current().unwrap_or(0);
-        envelope.oom_kills = envelope.group.oom_kills().unwrap_or(0);
-        envelope.group.reset_memory_peak();
-        envelope.memory_events = envelope.group.oom_event_fd();
-        if let Some(events) = &envelope.memory_events {
-            if self.poll.add(events.as_fd(), Token::Memory(id)).is_err() {
-                envelope.memory_events = None;
-            }
-        }
-        match envelope.wanted_by.take().filter(|exec| self.execs.contains_key(exec)) {
-            Some(exec) => self.launch(exec, id),
-            None => self.make_idle(id),
-        }
-    }
-
-    fn make_idle(&mut self, id: u64) {
+    pub(super) fn make_idle(&mut self, id: u64) {
         let Some(envelope) = self.envelopes.get_mut(&id) else { return };
         let Some(sandbox) = self.sandboxes.get_mut(&envelope.sandbox) else { return };
         envelope.phase = Phase::Idle;
@@ -219,18 +201,11 @@ impl Server {
         let left = self.setup.idle.saturating_sub(envelope.idle_since.elapsed());
         match envelope.phase {
             Phase::Idle if left.is_zero() && envelope.waiting.is_empty() => self.kill_envelope(id),
-            Phase::Idle | Phase::Busy(_) => {
+            Phase::Idle => {
                 envelope.has_timer = true;
                 self.timers.add(left.max(Duration::from_millis(10)), Timer::Idle(id));
             }
-            Phase::Making | Phase::Ending | Phase::Ended => {}
-        }
-    }
-
-    pub(super) fn check_making(&mut self, id: u64) {
-        if let Some(envelope) = self.envelopes.get_mut(&id).filter(|envelope| envelope.phase == Phase::Making) {
-            envelope.failure.get_or_insert(Failure::with(Code::StartFailed, "envelope", libc::ETIMEDOUT));
-            self.kill_envelope(id);
+            _ => {} // A busy one gets its timer when it is idle again.
         }
     }
 
@@ -253,10 +228,7 @@ impl Server {
     fn is_untouched(&self, id: u64) -> bool {
         self.envelopes.get(&id).is_some_and(|envelope| {
             let charge = envelope.group.memory_current().unwrap_or(0);
-            envelope.phase != Phase::Ending
-                && charge <= envelope.charge + CHARGE_SLACK
-                && !envelope.single
-                && !envelope.overlapped
+            !envelope.killed && charge <= envelope.charge + CHARGE_SLACK && !envelope.single && !envelope.overlapped
         })
     }
 
@@ -264,7 +236,7 @@ impl Server {
     fn after_command(&mut self, id: u64, keep: bool) {
         let Some(envelope) = self.envelopes.get_mut(&id) else { return };
         envelope.used = true;
-        if keep && !envelope.single && matches!(envelope.phase, Phase::Busy(_)) {
+        if keep && !envelope.single && !envelope.killed && matches!(envelope.phase, Phase::Busy(_)) {
             envelope.group.reset_memory_peak();
             self.make_idle(id);
         } else {
@@ -314,6 +286,7 @@ impl Server {
             sandbox.idle.retain(|idle| *idle != id);
         }
         if envelope.phase != Phase::Ended {
+            envelope.killed = true;
             if !matches!(envelope.phase, Phase::Busy(_)) {
                 envelope.phase = Phase::Ending;
             }
@@ -321,6 +294,14 @@ impl Server {
                 // It has ended already: its descriptor tells.
                 let _ = sys::pidfd_send_signal(process.as_fd(), libc::SIGKILL);
             }
+        }
+    }
+
+    /// As `process_ended`, for one whose end nothing tells.
+    pub(super) fn look_at_process(&mut self, id: u64) {
+        self.process_ended(id);
+        if self.envelopes.get(&id).is_some_and(|envelope| envelope.process.is_some()) {
+            self.timers.add(AGAIN, Timer::Unwatched(id));
         }
     }
 
@@ -341,27 +322,34 @@ impl Server {
 
     pub(super) fn envelope_ended(&mut self, id: u64) {
         let Some(envelope) = self.envelopes.get_mut(&id) else { return };
-        let (phase, wanted_by, sandbox_id) = (envelope.phase, envelope.wanted_by.take(), envelope.sandbox);
-        envelope.phase = Phase::Ended;
+        let phase = std::mem::replace(&mut envelope.phase, Phase::Ended);
         envelope.process = None;
         envelope.memory_events = None;
-        let made = envelope.made.is_some();
-        let failure = envelope.failure.clone().unwrap_or(Failure::new(Code::StartFailed, "envelope ended"));
-        for (socket, request) in std::mem::take(&mut envelope.waiting) {
-            Self::refuse_socket(&socket, request, &failure);
+        // A process that its maker has not told of ends by this.
+        let _ = sys::shutdown(envelope.control.as_fd());
+        if let Some(sandbox) = self.sandboxes.get_mut(&envelope.sandbox) {
+            sandbox.idle.retain(|idle| *idle != id);
         }
         if let Phase::Busy(exec) = phase {
             self.exec_dead(exec, None, None, true);
         }
+        self.disappoint(id);
+        self.remove_envelope(id);
+    }
+
+    /// Tells whoever waits for an envelope that there will be none.
+    pub(super) fn disappoint(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        let (sandbox, made, wanted_by) = (envelope.sandbox, envelope.made.is_some(), envelope.wanted_by.take());
+        let failure = envelope.failure.clone().unwrap_or(Failure::new(Code::StartFailed, "envelope ended"));
+        for (socket, request) in std::mem::take(&mut envelope.waiting) {
+            Self::refuse_socket(&socket, request, &failure);
+        }
         if let Some(exec) = wanted_by {
             self.not_started(exec, &failure);
         }
-        if let Some(sandbox) = self.sandboxes.get_mut(&sandbox_id) {
-            sandbox.idle.retain(|idle| *idle != id);
-        }
-        self.remove_envelope(id);
         if !made {
-            self.envelope_failed(sandbox_id, id, &failure);
+            self.envelope_failed(sandbox, id, &failure);
         }
     }
 

@@ -7,7 +7,7 @@ use super::Server;
 use super::timers::Timer;
 use boxkite_system::stream::Stream;
 use boxkite_system::sys;
-use boxkite_system::wipe::wipe;
+use boxkite_system::wipe::Wiped;
 use boxkite_wire::effective::{Effective, Status};
 use boxkite_wire::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind, stdin};
 
@@ -41,15 +41,8 @@ impl State {
 
 /// The exec's frame, kept until its envelope is ready.
 pub struct Pending {
-    pub strings: Vec<u8>,
-    pub inline: Vec<u8>,
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        wipe(&mut self.strings);
-        wipe(&mut self.inline);
-    }
+    pub strings: Wiped,
+    pub inline: Wiped,
 }
 
 /// One command and its record.
@@ -101,31 +94,21 @@ impl Exec {
             return None;
         }
         self.end_sent = true;
-        let status = self.wait_status.unwrap_or(0);
-        let (exited, signal) = (libc::WIFEXITED(status), libc::WTERMSIG(status));
-        let own = if exited { End::Exited } else { End::Signaled };
-        let (end, cause) = self.verdict.unwrap_or((own, Cause::None));
-        let plain = end == End::Exited;
-        Some(
-            Ended {
-                exec: self.id,
-                end,
-                cause,
-                retired: self.retired,
-                exit_code: if plain { libc::WEXITSTATUS(status) } else { -1 },
-                signal: match end {
-                    End::Exited => 0,
-                    End::Signaled => signal as u32,
-                    _ => libc::SIGKILL as u32,
-                },
-                stdout_bytes: self.streams[0].spool.end(),
-                stderr_bytes: self.streams[1].spool.end(),
-                duration_us: self.duration.as_micros() as u64,
-                cpu_us: self.cpu_us,
-                memory_peak: self.memory_peak,
-            }
-            .frame(),
-        )
+        let (end, cause, exit_code, signal) = frames::outcome(self.wait_status.unwrap_or(0), self.verdict);
+        let ended = Ended {
+            exec: self.id,
+            end,
+            cause,
+            retired: self.retired,
+            exit_code,
+            signal,
+            stdout_bytes: self.streams[0].spool.end(),
+            stderr_bytes: self.streams[1].spool.end(),
+            duration_us: self.duration.as_micros() as u64,
+            cpu_us: self.cpu_us,
+            memory_peak: self.memory_peak,
+        };
+        Some(ended.frame())
     }
 }
 
@@ -175,7 +158,7 @@ impl Server {
             starter: Some((client, request)),
             attachers: Vec::new(),
             effective: Effective::default(),
-            pending: Some(Pending { strings: exec.strings.to_vec(), inline: exec.inline.to_vec() }),
+            pending: Some(Pending { strings: Wiped(exec.strings.to_vec()), inline: Wiped(exec.inline.to_vec()) }),
             begun: Instant::now(),
             deadline: None,
             cpu_before: 0,

@@ -38,7 +38,7 @@ impl Server {
         let order = Order {
             terminal: head.terminal,
             stdin: head.stdin,
-            in_file: pending.strings.len() > INLINE_ORDER,
+            in_file: pending.strings.0.len() > INLINE_ORDER,
             processes,
             columns: head.columns,
             rows: head.rows,
@@ -46,12 +46,12 @@ impl Server {
         let mut message = order.write();
         let mut fds = Vec::new();
         if !head.terminal {
-            exec.make_pipes(&pending.inline, &mut fds).map_err(failed("pipes"))?;
+            exec.make_pipes(&pending.inline.0, &mut fds).map_err(failed("pipes"))?;
         }
         if order.in_file {
-            fds.push(sys::memory_file_of(c"strings", &pending.strings).map_err(failed("strings"))?);
+            fds.push(sys::memory_file_of(c"strings", &pending.strings.0).map_err(failed("strings"))?);
         } else {
-            message.extend_from_slice(&pending.strings);
+            message.extend_from_slice(&pending.strings.0);
         }
         exec.cpu_before = envelope.group.cpu_usec().unwrap_or(0);
         exec.begun = Instant::now();

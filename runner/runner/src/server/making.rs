@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::Server;
-use super::envelopes::{Envelope, Phase, group_failure};
+use super::envelopes::{AGAIN, Envelope, Phase, group_failure};
 use super::timers::Timer;
 use boxkite_envelope::maker::{Cloned, Plan, Role};
 use boxkite_envelope::program_maker::list_is_lost;
@@ -56,10 +56,12 @@ impl Server {
         let group = if own { entry.group.envelope(id) } else { entry.group.agent(id) };
         let group = group.map_err(|error| group_failure(&error))?;
         entry.envelopes.insert(id);
+        let list = entry.list.filter(|_| own);
         let ordered = self.order_envelope(id, sandbox, role, &group);
         match ordered {
             Ok((control, limits)) => {
-                self.envelopes.insert(id, Envelope::new(sandbox, role, control, group, limits));
+                let envelope = Envelope::new(sandbox, role, control, group, limits);
+                self.envelopes.entry(id).or_insert(envelope).list = list;
                 self.timers.add(MAKING, Timer::Making(id));
                 Ok(id)
             }
@@ -124,9 +126,11 @@ impl Server {
         match cloned.process {
             Ok(process) => {
                 let watched = self.poll.add(process.as_fd(), Token::Process(cloned.id));
-                let ending = envelope.phase == Phase::Ending || watched.is_err();
                 envelope.process = Some(process);
-                if ending {
+                if watched.is_err() {
+                    self.timers.add(AGAIN, Timer::Unwatched(cloned.id));
+                }
+                if envelope.phase == Phase::Ending || watched.is_err() {
                     self.kill_envelope(cloned.id);
                 } else {
                     self.check_ready(cloned.id);
@@ -136,6 +140,38 @@ impl Server {
                 envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
                 self.envelope_ended(cloned.id);
             }
+        }
+    }
+
+    /// An envelope is ready when PID 1 says so and its process is known.
+    pub(super) fn check_ready(&mut self, id: u64) {
+        let Some(envelope) = self.envelopes.get_mut(&id) else { return };
+        let known = envelope.process.is_some() && envelope.made.is_some();
+        if envelope.phase != Phase::Making || envelope.role != Role::Command || !known {
+            return;
+        }
+        envelope.group.release_procs();
+        envelope.charge = envelope.group.memory_current().unwrap_or(0);
+        envelope.oom_kills = envelope.group.oom_kills().unwrap_or(0);
+        envelope.group.reset_memory_peak();
+        envelope.memory_events = envelope.group.oom_event_fd();
+        if let Some(events) = &envelope.memory_events {
+            if self.poll.add(events.as_fd(), Token::Memory(id)).is_err() {
+                envelope.memory_events = None;
+            }
+        }
+        match envelope.wanted_by.take().filter(|exec| self.execs.contains_key(exec)) {
+            Some(exec) => self.launch(exec, id),
+            None => self.make_idle(id),
+        }
+    }
+
+    pub(super) fn check_making(&mut self, id: u64) {
+        if let Some(envelope) = self.envelopes.get_mut(&id).filter(|envelope| envelope.phase == Phase::Making) {
+            envelope.failure.get_or_insert(Failure::with(Code::StartFailed, "envelope", libc::ETIMEDOUT));
+            self.kill_envelope(id);
+            // Its maker may never say what became of it.
+            self.disappoint(id);
         }
     }
 }

@@ -138,11 +138,8 @@ impl Server {
         reader.end()?;
         let record = self.execs.get(&exec).ok_or(Failure::new(Code::UnknownExec, "exec"))?;
         let terminal = record.terminal().ok_or(Failure::new(Code::InvalidArgument, "terminal"))?;
-        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: the ioctl reads a local value of the right type.
-        if unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ as _, &raw const size) } < 0 {
-            return Err(Failure::with(Code::Internal, "terminal size", sys::errno()));
-        }
+        let resized = sys::set_window(terminal.as_fd(), columns, rows);
+        resized.map_err(|errno| Failure::with(Code::Internal, "terminal size", errno))?;
         self.done(id, request);
         Ok(())
     }

@@ -156,12 +156,13 @@ impl Server {
         self.unwatch(id);
         let Some(list) = self.lists.get_mut(&id) else { return };
         list.maker.lose();
-        let sandboxes = &self.sandboxes;
+        self.end_ordered(id);
+    }
+
+    /// A list's maker answers no more: what was ordered from it and is not there never will be.
+    fn end_ordered(&mut self, list: u64) {
         let ordered = self.envelopes.iter().filter(|(_, envelope)| {
-            let sandbox = sandboxes.get(&envelope.sandbox);
-            let of_list = sandbox.is_some_and(|sandbox| sandbox.list == Some(id));
-            let is_ordered = envelope.process.is_none() && envelope.phase != Phase::Ended;
-            envelope.role == Role::Command && is_ordered && of_list
+            envelope.list == Some(list) && envelope.process.is_none() && envelope.phase != Phase::Ended
         });
         for id in ordered.map(|(id, _)| *id).collect::<Vec<_>>() {
             if let Some(envelope) = self.envelopes.get_mut(&id) {
@@ -188,6 +189,7 @@ impl Server {
     pub(super) fn end_list(&mut self, id: u64) {
         self.unwatch(id);
         self.lists.remove(&id);
+        self.end_ordered(id);
     }
 
     /// A sandbox has a list no more.
@@ -268,7 +270,8 @@ impl Server {
     /// changed, or whose maker has ended, is made again once.
     pub(super) fn programs_not_ready(&mut self, id: u64, envelope: u64, failure: &Failure) {
         let Some(sandbox) = self.sandboxes.get(&id) else { return };
-        let (list, change) = (sandbox.list, sandbox.change.as_ref());
+        let list = self.envelopes.get(&envelope).and_then(|envelope| envelope.list);
+        let change = sandbox.change.as_ref();
         let is_first = change.is_some_and(|change| change.step == Step::Making(envelope));
         if change.is_some_and(|change| change.step != Step::Planning) && !is_first {
             // It was made for the list before.

@@ -8,7 +8,7 @@ use super::Server;
 use super::disk::LetGo;
 use super::programs::Change;
 use super::timers::Timer;
-use crate::server::envelopes::{Phase, group_failure};
+use crate::server::envelopes::{AGAIN, Phase, group_failure};
 use boxkite_envelope::maker::Role;
 use boxkite_envelope::weakening::Layer;
 use boxkite_envelope::workspace::Workspace;
@@ -23,8 +23,6 @@ use boxkite_wire::frames::{self, Cause, Code, Failure, Open, WorkspaceKind, kind
 const MOST_SANDBOXES: usize = 4096;
 /// Processes of a sandbox beyond its commands' limit: one PID 1 per envelope, and the threads of the file agents.
 const RESERVE: u32 = 128;
-/// The pause before something is removed again that the kernel still holds.
-const AGAIN: Duration = Duration::from_micros(500);
 
 /// One sandbox.
 pub struct Sandbox {
@@ -59,35 +57,27 @@ pub struct Sandbox {
 impl Sandbox {
     /// Limits of an envelope for one command; 0 stands for the sandbox's own.
     pub fn envelope_limits(&self, available: &Availability, memory: u64, pids: u32) -> EnvelopeLimits {
-        let own = |asked: u64, own: u64| if asked == 0 { own } else { asked };
-        let pids = own(u64::from(pids), u64::from(self.open.pids)) as u32;
-        EnvelopeLimits {
-            memory_bytes: available.memory.map(|_| own(memory, self.open.memory_bytes)),
-            // PID 1 counts too.
-            pids: available.pids.map(|_| pids.saturating_add(1)),
-        }
+        let memory = if memory == 0 { self.open.memory_bytes } else { memory };
+        let pids = if pids == 0 { self.open.pids } else { pids };
+        // PID 1 counts too.
+        available.envelope(memory, pids.saturating_add(1))
     }
 
     fn limits(&self, available: &Availability) -> SandboxLimits {
-        SandboxLimits {
-            memory_bytes: available.memory.map(|_| self.open.memory_bytes.saturating_add(self.open.workspace_bytes)),
-            pids: available.pids.map(|_| self.open.pids.saturating_add(RESERVE)),
-            cpu_millis: Some(self.open.cpu_millis).filter(|rate| *rate != 0),
-        }
+        let open = &self.open;
+        let memory = open.memory_bytes.saturating_add(open.workspace_bytes);
+        available.sandbox(memory, open.pids.saturating_add(RESERVE), open.cpu_millis)
     }
 }
 
 impl Server {
     /// Refuses what this machine can't enforce.
     pub(super) fn enforceable(&self, open: &Open) -> Result<(), Failure> {
-        let refuse = |layer: &str| {
-            let reason = self.available.reasons.join("; ");
-            Err(Failure::new(Code::IsolationUnavailable, layer).detail(reason))
-        };
+        let because = |layer, reason| Err(Failure::new(Code::IsolationUnavailable, layer).detail(reason));
+        let refuse = |layer| because(layer, self.available.reasons.join("; "));
         match () {
             () if open.workspace != WorkspaceKind::Tmpfs && self.setup.disk.is_err() => {
-                let reason = self.setup.disk.as_ref().err().cloned().unwrap_or_default();
-                Err(Failure::new(Code::IsolationUnavailable, "disk workspace").detail(reason))
+                because("disk workspace", self.setup.disk.as_ref().err().cloned().unwrap_or_default())
             }
             () if open.memory_required && self.available.memory.is_none() => refuse("memory limit"),
             () if (open.cpu_required || open.cpu_millis != 0) && self.available.cpu.is_none() => refuse("CPU limit"),
@@ -123,11 +113,7 @@ impl Server {
 
     /// Binds a blank sandbox. One that can't be bound is closed, never offered again.
     fn take_blank(&mut self, id: u64, open: Open) -> Result<u64, Failure> {
-        let bound = self.bind(id, open);
-        if bound.is_err() {
-            self.close_sandbox(id);
-        }
-        bound.map(|()| id)
+        self.bind(id, open).inspect_err(|_| self.close_sandbox(id)).map(|()| id)
     }
 
     fn bind(&mut self, id: u64, open: Open) -> Result<(), Failure> {

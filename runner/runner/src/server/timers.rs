@@ -14,6 +14,8 @@ pub enum Timer {
     Idle(u64),
     /// An envelope should be ready by now.
     Making(u64),
+    /// The process of this envelope may have ended.
+    Unwatched(u64),
     /// A list of programs should have its maker by now.
     Planning(u64),
     /// Lists of programs that no sandbox has may be ended.
@@ -41,6 +43,7 @@ impl Server {
             Timer::Cpu(exec) => self.check_cpu(exec),
             Timer::Idle(envelope) => self.check_idle(envelope),
             Timer::Making(envelope) => self.check_making(envelope),
+            Timer::Unwatched(envelope) => self.look_at_process(envelope),
             Timer::Planning(list) => self.check_planning(list),
             Timer::UnusedLists => self.end_unused_lists(),
             Timer::RemoveEnvelope(envelope) => self.remove_envelope(envelope),

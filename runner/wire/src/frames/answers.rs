@@ -62,6 +62,19 @@ impl Ended {
     }
 }
 
+/// How an exec ended, its exit code and signal: what the command's own wait status says, unless there is a verdict.
+pub fn outcome(wait_status: i32, verdict: Option<(End, Cause)>) -> (End, Cause, i32, u32) {
+    const KILLED: u32 = 9;
+    let signal = (wait_status & 0x7f) as u32;
+    let own = if signal == 0 { End::Exited } else { End::Signaled };
+    let (end, cause) = verdict.unwrap_or((own, Cause::None));
+    match end {
+        End::Exited => (end, cause, wait_status >> 8 & 0xff, 0),
+        End::Signaled => (end, cause, -1, signal),
+        _ => (end, cause, -1, KILLED),
+    }
+}
+
 pub fn done(request: u32) -> Vec<u8> {
     Writer::new(kind::DONE, request).finish()
 }
