@@ -283,11 +283,14 @@ describe('readers', () => {
   it('get the end when the sandbox goes, and nothing is left of it', async () => {
     await using host = await Host.start({ plan: writes('some', 'thing') }, ['plan']);
     const id = await host.start('plan');
-    const heard = Array.from({ length: 20 }, () => hear(host.session, id));
-    await vi.waitFor(async () => expect((await host.session.execs.get(id)).stdout_bytes).toBe(9), 20_000);
+    const readers = Array.from({ length: 20 }, () => new Heard());
+    const reading = readers.map(async (heard) => {
+      for await (const event of host.session.execs.output(id, { only: 'stdout' })) heard.take(event);
+    });
+    await vi.waitFor(() => expect(readers.every(({ at }) => at === 9)).toBe(true), 20_000);
     await host.session.end();
-    for (const one of await Promise.all(heard))
-      expect([one.text, one.end]).toEqual(['something', 'killed sandbox_closed']);
+    await Promise.all(reading);
+    for (const { text, end } of readers) expect([text, end]).toEqual(['something', 'killed sandbox_closed']);
     expect(existsSync(host.directory)).toBe(false);
     expect(await failure(host.session.execs.start({ argv: ['sh'] }))).toBe('closing');
     await host.session.end();
