@@ -298,4 +298,12 @@ describe(`envelopes, ${lane}`, () => {
     // A command has the niceness of whoever started the runner.
     expect(stdout).toBe(`['ptmx'] True\n6\n18 ${getPriority()}\n`);
   });
+
+  it('are made where whoever started the runner ignores the ends of its children', async () => {
+    await using own = await startRunner({ ignoresChildren: true });
+    await using sandbox = await own.create();
+    const first = await inEnvelope(sandbox, ['/bin/echo', 'on']);
+    expect(first.stdout).toBe('on\n');
+    expect((await inEnvelope(sandbox, ['/bin/true'])).name).toBe(first.name);
+  });
 });

@@ -32,6 +32,8 @@ export interface TestRunnerOptions {
   readonly roots?: readonly string[] | undefined;
   /** `--state`: where disk workspaces are kept; a private directory that outlives the runner. */
   readonly state?: string | undefined;
+  /** Whether whoever starts it ignores the ends of children, which what is executed inherits. */
+  readonly ignoresChildren?: boolean | undefined;
 }
 
 /** What a test sandbox is to be; the defaults are the product's. */
@@ -196,7 +198,10 @@ export class TestRunner implements AsyncDisposable {
 /** Starts a private runner and waits until it serves. */
 export async function startRunner(options: TestRunnerOptions = {}): Promise<TestRunner> {
   const place = makePlace(options.weaken !== undefined, options.beside);
-  const child = spawn(place.runner, runnerArguments(place.directory, place.agent, options), {
+  const argv = [place.runner, ...runnerArguments(place.directory, place.agent, options)];
+  if (options.ignoresChildren === true) argv.unshift('env', '--ignore-signal=CHLD');
+  const [program = '', ...rest] = argv;
+  const child = spawn(program, rest, {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     env: { PATH: RUNNER_PATH },
     cwd: '/',
