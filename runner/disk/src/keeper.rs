@@ -60,10 +60,10 @@ impl Keeper {
         Ok(Self { socket: ours, _process: process, waiting: VecDeque::new() })
     }
 
-    /// Sends an order on its way.
+    /// Sends an order on its way. After an error it never is.
     pub fn order(&mut self, job: u64, name: Name, order: Order, mount: Option<OwnedFd>) -> Result<(), Errno> {
         self.waiting.push_back((write(job, name, order), mount));
-        self.send_waiting()
+        self.send_waiting().inspect_err(|_| drop(self.waiting.pop_back()))
     }
 
     fn send_waiting(&mut self) -> Result<(), Errno> {

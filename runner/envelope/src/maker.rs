@@ -151,10 +151,10 @@ impl Maker {
         let _ = sys::pidfd_send_signal(self.process.as_fd(), libc::SIGKILL);
     }
 
-    /// Sends a plan on its way, at the latest when the maker has answered earlier ones.
+    /// Sends a plan on its way, at the latest when the maker has answered earlier ones. After an error it never is.
     pub fn request(&mut self, plan: Plan, fds: Vec<OwnedFd>) -> Result<(), Errno> {
         self.waiting.push_back((plan, fds));
-        self.send_waiting()
+        self.send_waiting().inspect_err(|_| drop(self.waiting.pop_back()))
     }
 
     /// Sends plans that wait, as far as there is room.
@@ -369,3 +369,6 @@ pub fn map_ids(pid: i32, plan: &Plan) -> Result<(), Broken> {
     fs::write(format!("/proc/{pid}/uid_map"), &map).at("uid_map")?;
     fs::write(format!("/proc/{pid}/gid_map"), &map).at("gid_map")
 }
+
+#[cfg(test)]
+mod tests;
