@@ -11,6 +11,7 @@ import {
   lane,
   type RawFrame,
   sleep,
+  slowness,
   startRunner,
   type TestRunner,
   TYPE,
@@ -78,6 +79,23 @@ describe(`an envelope, ${lane}`, () => {
       expect((await next.next()).type).toBe(TYPE.started);
       expect((await next.next()).type).toBe(TYPE.ended);
       expect((await collect(handle)).record).toMatchObject({ end: 'killed', reason: 'requested' });
+    }
+  });
+
+  it.each([
+    ['is killed', {}],
+    ['has no more time', { timeout_ms: 100 }],
+  ])('shows its command no end of its input when that %s', async (_name, options) => {
+    await using runner = await startRunner();
+    await using sandbox = await runner.create();
+    for (let round = 0; round < Math.ceil(40 / slowness); round += 1) {
+      const argv = ['/bin/sh', '-c', 'cat >/dev/null; echo took it for the whole'];
+      const handle = await sandbox.exec({ argv, stdin: 'stream', ...options });
+      await handle.write(Buffer.from('a part'));
+      if (!('timeout_ms' in options)) await handle.kill();
+      const { record, stdout } = await collect(handle);
+      expect(['killed', 'timed_out']).toContain(record.end);
+      expect(stdout, `round ${round}`).toBe('');
     }
   });
 

@@ -3,6 +3,7 @@
 
 pub mod connection;
 pub mod inherit;
+pub mod input;
 pub mod poll;
 pub mod spool;
 pub mod step;

@@ -2,7 +2,7 @@
 //!
 //! Each function is one call, or one loop over one call, and returns its errno.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -160,6 +160,12 @@ pub fn open_without_links(dir: BorrowedFd<'_>, path: &CStr, flags: c_int) -> Res
     how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS;
     syscall!(libc::SYS_openat2, dir.as_raw_fd(), path.as_ptr(), &raw const how, size_of::<libc::open_how>()).map(owned)
+}
+
+/// Opens what a descriptor of this process stands for once more, in another way.
+pub fn open_again(fd: RawFd, flags: c_int) -> Result<OwnedFd, Errno> {
+    let path = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| libc::EINVAL)?;
+    openat(libc::AT_FDCWD, &path, flags, 0)
 }
 
 /// Marks every descriptor from `first` to `last` close-on-exec, or with `close` closes it.

@@ -8,6 +8,7 @@ use super::timers::Timer;
 use boxkite_envelope::init::{report, serve::read_failure};
 use boxkite_envelope::maker::{Role, read_broken};
 use boxkite_host::cgroup::{EnvelopeGroup, EnvelopeLimits};
+use boxkite_system::input::Input;
 use boxkite_system::sys;
 use boxkite_wire::effective::{Made, Status};
 use boxkite_wire::frames::{Cause, Code, End, Failure, Reader};
@@ -287,8 +288,11 @@ impl Server {
         }
         if envelope.phase != Phase::Ended {
             envelope.killed = true;
-            if !matches!(envelope.phase, Phase::Busy(_)) {
-                envelope.phase = Phase::Ending;
+            match envelope.phase {
+                Phase::Busy(exec) => {
+                    self.execs.get_mut(&exec).and_then(|exec| exec.input.as_mut()).map_or((), Input::hold)
+                }
+                _ => envelope.phase = Phase::Ending,
             }
             if let Some(process) = &envelope.process {
                 // It has ended already: its descriptor tells.

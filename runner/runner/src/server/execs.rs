@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::Server;
 use super::timers::Timer;
+use boxkite_system::input::Input;
 use boxkite_system::stream::Stream;
 use boxkite_system::sys;
 use boxkite_system::wipe::Wiped;
 use boxkite_wire::effective::{Effective, Status};
+pub use boxkite_wire::frames::State;
 use boxkite_wire::frames::{self, Cause, Code, End, Ended, ExecHead, Failure, NONE, kind, stdin};
 
 /// Ended records of one sandbox that wait for their commit.
@@ -17,27 +19,6 @@ const MOST_RECORDS: usize = 4096;
 const MOST_KEPT: usize = 256 << 20;
 /// How often CPU time is read.
 pub const CPU_INTERVAL: Duration = Duration::from_millis(25);
-
-/// Where an exec is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    Starting,
-    Running,
-    /// Nothing is alive, but output is still in the pipes.
-    Draining,
-    Ended,
-}
-
-impl State {
-    /// Its number on the wire.
-    pub fn number(self) -> u8 {
-        match self {
-            Self::Starting => 0,
-            Self::Running | Self::Draining => 1,
-            Self::Ended => 2,
-        }
-    }
-}
 
 /// The exec's frame, kept until its envelope is ready.
 pub struct Pending {
@@ -60,6 +41,8 @@ pub struct Exec {
     /// The connection that an unfinished output frame is being sent to.
     pub sending_to: Option<u64>,
     pub head: ExecHead,
+    /// Of a command with a pipe for its input.
+    pub input: Option<Input>,
     /// Whom to answer when it has started.
     starter: Option<(u64, u32)>,
     /// Who wants to be its consumer then.
@@ -155,6 +138,7 @@ impl Server {
             end_sent: false,
             sending_to: None,
             head,
+            input: None,
             starter: Some((client, request)),
             attachers: Vec::new(),
             effective: Effective::default(),
@@ -306,6 +290,7 @@ impl Server {
         exec.retired = retired;
         exec.duration = exec.begun.elapsed();
         exec.envelope = None;
+        exec.input = None;
         exec.state = State::Draining;
         self.drain_streams(id);
         self.settle(id);

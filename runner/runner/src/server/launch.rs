@@ -8,6 +8,7 @@ use super::envelopes::Phase;
 use super::execs::{CPU_INTERVAL, Exec};
 use super::timers::Timer;
 use boxkite_envelope::init::serve::{INLINE_ORDER, Order};
+use boxkite_system::input::Input;
 use boxkite_system::sys;
 use boxkite_wire::frames::{Code, Failure, stdin};
 
@@ -112,6 +113,7 @@ impl Exec {
         let mut input = None;
         if self.head.stdin != stdin::NULL {
             let (from, to) = sys::command_pipe()?;
+            self.input = Some(Input::of(from.as_fd())?);
             fds.push(from);
             sys::set_nonblocking(to.as_fd(), true)?;
             if self.head.stdin == stdin::INLINE {

@@ -3,6 +3,27 @@
 use super::{Failure, Writer, kind};
 use crate::effective::Effective;
 
+/// Where an exec is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Starting,
+    Running,
+    /// Nothing is alive, but output is still in the pipes.
+    Draining,
+    Ended,
+}
+
+impl State {
+    /// Its number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Starting => 0,
+            Self::Running | Self::Draining => 1,
+            Self::Ended => 2,
+        }
+    }
+}
+
 /// Why an exec ended, by its number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -3,7 +3,7 @@
 mod answers;
 mod requests;
 
-pub use answers::{Cause, End, Ended, attached, done, error, measured, outcome, programs_set};
+pub use answers::{Cause, End, Ended, State, attached, done, error, measured, outcome, programs_set};
 pub use requests::{Close, Exec, ExecHead, Open, Programs, Strings, WorkspaceId, WorkspaceKind, list_flags, stdin};
 
 pub const HEADER: usize = 12;
