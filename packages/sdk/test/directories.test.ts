@@ -208,17 +208,86 @@ test('links that lead out can be left out', async () => {
   expect(left()).toEqual(['target', 'target/in']);
 });
 
-test('bytes that are no archive, and one that is cut, leave nothing', async () => {
-  const whole: Uint8Array[] = [];
-  for await (const part of tarOf([{ name: 'a', data: 'x'.repeat(5000) }])) whole.push(part);
-  const bytes = Buffer.concat(whole);
-  for (const broken of [Buffer.from('x'.repeat(2000)), bytes.subarray(0, 3000), bytes.subarray(0, 700)]) {
+test('bytes that are no archive leave nothing', async () => {
+  files.pack = async function* () {
+    yield Buffer.from('x'.repeat(2000));
+  };
+  await expect(download()).rejects.toMatchObject({ code: 'archive_refused' });
+  expect(left()).toEqual([]);
+});
+
+async function bytesOf(list: readonly Entry[]): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const part of tarOf(list)) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+describe('an archive that ends early is a connection that was lost', () => {
+  const list: readonly Entry[] = [
+    { name: 'd/', type: 'directory' },
+    { name: 'd/zeros', data: new Uint8Array(3000) },
+    { name: 'd/link', type: 'symlink', linkname: 'zeros' },
+    { name: `${'long/'.repeat(40)}name`, data: '' },
+    { name: 'last', data: new Uint8Array(2048) },
+  ];
+
+  test.each([1, 512, 700, 65_536])('wherever it is cut, in parts of %i bytes', async (size) => {
+    const bytes = await bytesOf(list);
     files.pack = async function* () {
-      yield broken;
+      for (let at = 0; at < cut; at += size) yield bytes.subarray(at, Math.min(at + size, cut));
     };
-    await expect(download()).rejects.toMatchObject({ code: 'archive_refused' });
-    expect(left()).toEqual([]);
-  }
+    const step = size === 1 ? 2048 : 512;
+    let cut = 0;
+    for (; cut < bytes.length; cut += step) {
+      await expect(download(), `cut at ${cut}`).rejects.toMatchObject({
+        name: 'BoxkiteError',
+        code: 'connection_lost',
+      });
+      expect(left()).toEqual([]);
+    }
+    cut = bytes.length;
+    await download();
+    expect(left()).toContain('target/last');
+  });
+
+  test.each([
+    ['that ends with its connection', { connection: 'close' }, {}],
+    ['that has its trailer', { trailer: 'boxkite-archive-end' }, { 'boxkite-archive-end': '{"omitted":0,"cut":0}' }],
+  ])('over an answer %s', async (_what, headers, trailers) => {
+    const bytes = await bytesOf(list);
+    for (const cut of [0, 512]) {
+      await using server = await V1Server.start(fake);
+      const sandbox = await Sandbox.create({ url: server.url });
+      server.hook = (request, response) => {
+        if (request.url?.includes('/archive') !== true) return false;
+        response.useChunkedEncodingByDefault = Object.keys(trailers).length > 0;
+        response.writeHead(200, { 'content-type': 'application/x-tar', ...headers });
+        response.addTrailers(trailers);
+        response.write(bytes.subarray(0, cut));
+        response.end();
+        return true;
+      };
+      await expect(sandbox.files.downloadDirectory('dir', target)).rejects.toMatchObject({ code: 'connection_lost' });
+      expect(left()).toEqual([]);
+    }
+  });
+
+  test('a target that is merged into stays as it was', async () => {
+    mkdirSync(target);
+    writeFileSync(join(target, 'last'), 'old');
+    const bytes = await bytesOf(list);
+    files.pack = async function* () {
+      yield bytes.subarray(0, -1024);
+    };
+    await expect(download({ merge: true })).rejects.toMatchObject({ code: 'connection_lost' });
+    expect(left()).toEqual(['target', 'target/last']);
+    expect(readFileSync(join(target, 'last'), 'utf8')).toBe('old');
+  });
+
+  test('an empty directory has an end too', async () => {
+    await download();
+    expect(left()).toEqual(['target']);
+  });
 });
 
 test('the failure of a stream is its own, and leaves nothing', async () => {

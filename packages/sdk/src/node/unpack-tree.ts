@@ -28,7 +28,10 @@ const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | con
 /** What every file system can keep. */
 const MAX_TIME_MS = 2 ** 31 * 1000;
 
-/** Errors: `archive_refused` for an entry or size that is not let in; those of the stream; of this machine: `no_space`, `io_error`. */
+/**
+ * Errors: `archive_refused` for an entry or size that is not let in; those of the stream; `connection_lost` where it ends
+ * before the archive does; of this machine: `no_space`, `io_error`.
+ */
 export async function unpackTree(
   tar: AsyncIterable<Uint8Array>,
   top: string,
@@ -37,15 +40,20 @@ export async function unpackTree(
   const tree = new Tree(top, rules);
   const archive = extract();
   const fault: Fault = { failed: false, error: undefined };
-  const feeding = feed(tar, archive, fault);
+  const mark = new EndMark();
+  const feeding = feed(mark.watch(tar), archive, fault);
   try {
-    for await (const entry of archive) await tree.add(entry);
+    for await (const entry of archive) {
+      mark.entry(entry.header);
+      await tree.add(entry);
+    }
     await feeding;
+    if (!mark.reached) throw cutOff();
     return await tree.finish();
   } catch (error) {
     archive.destroy(new Error('nobody reads it any longer'));
     // Where the stream itself failed, that is the reason, and the archive's complaint its echo.
-    throw fault.failed ? fault.error : explained(error);
+    throw fault.failed ? fault.error : explained(error, mark);
   }
 }
 
@@ -77,6 +85,52 @@ function drained(archive: Extract): Promise<void> {
     };
     archive.on('drain', done).on('close', done).on('error', done);
   });
+}
+
+const BLOCK = 512;
+const MARK_BYTES = 2 * BLOCK;
+/** What the reader of the archive says of one that ends elsewhere than between two entries. */
+const UNEXPECTED_END = 'Unexpected end of data';
+
+/**
+ * The end of an archive: two blocks of zeros behind the last entry. The stream's own end says little, since it is also
+ * what is left of an answer that somebody on its way cut.
+ */
+class EndMark {
+  #length = 0;
+  #zeros = 0;
+  #entriesEnd = 0;
+  #ended = false;
+
+  async *watch(tar: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const part of tar) {
+      const tail = part.subarray(-MARK_BYTES);
+      const last = tail.findLastIndex((byte) => byte !== 0);
+      this.#zeros = last === -1 ? this.#zeros + tail.length : tail.length - 1 - last;
+      this.#length += part.length;
+      yield part;
+    }
+    this.#ended = true;
+  }
+
+  entry({ byteOffset, type, size }: Header & { readonly byteOffset?: number }): void {
+    // The reader of the archive takes the size of a directory for none.
+    const bytes = type === 'directory' ? 0 : (size ?? 0);
+    this.#entriesEnd = (byteOffset ?? 0) + Math.ceil(bytes / BLOCK) * BLOCK;
+  }
+
+  /** The stream has ended within the bytes of an entry. */
+  get endedInEntry(): boolean {
+    return this.#ended && this.#length < this.#entriesEnd;
+  }
+
+  get reached(): boolean {
+    return Math.min(this.#zeros, this.#length - this.#entriesEnd) >= MARK_BYTES;
+  }
+}
+
+function cutOff(cause?: unknown): BoxkiteError {
+  return new BoxkiteError('connection_lost', 'the connection ended before the directory was whole', { cause });
 }
 
 /** What an entry says of its file or directory, beside its bytes. */
@@ -232,14 +286,16 @@ function refused(what: string, name: string): BoxkiteError {
 }
 
 /** Errors of the stream and ours are themselves; the rest is of this machine's disk, or of bytes that are no archive. */
-function explained(error: unknown): unknown {
+function explained(error: unknown, mark: EndMark): unknown {
   if (error instanceof BoxkiteFailure) return error;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new BoxkiteError('no_space', 'the disk of this machine is full', { hint: 'Make room on it.', cause: error });
   if (/^E[A-Z]+$/.test(code))
     return new BoxkiteError('io_error', `the directory can't be written (${code})`, { cause: error });
-  return refused('it is no whole archive', '');
+  const early = error instanceof Error && error.message === UNEXPECTED_END;
+  if (early || mark.endedInEntry) return cutOff(error);
+  return refused('it is no archive', '');
 }
 
 /** The name of an entry from the top of the tree; empty for the top itself. Errors: `archive_refused`. */
