@@ -81,16 +81,15 @@ describe.runIf(lane === 'root')('a runner without a descriptor', () => {
       const open = (reopen: boolean) => runner.create({ workspace: { kind: 'disk', id, reopen }, workspaceMb: 16 });
       expect(await answeredWithout(runner, () => open(false))).toMatchObject({ code: 'capacity' });
       await expect.poll(() => readdirSync(join(state, 'workspaces'))).toEqual([]);
-      const { number } = await open(false);
-      await runner.client.closeSandbox(number, { keep: true });
-      expect(await answeredWithout(runner, () => open(true))).toMatchObject({ code: 'capacity' });
       // It is in use until the keeper has let go of it.
-      const opened = () =>
-        open(true).then(
-          () => 'opened',
+      const opened = (reopen: boolean) =>
+        open(reopen).then(
+          ({ number }) => runner.client.closeSandbox(number, { keep: true }).then(() => 'opened'),
           ({ code }: BoxkiteError) => code,
         );
-      await expect.poll(opened).toBe('opened');
+      await expect.poll(() => opened(false)).toBe('opened');
+      expect(await answeredWithout(runner, () => open(true))).toMatchObject({ code: 'capacity' });
+      await expect.poll(() => opened(true)).toBe('opened');
     } finally {
       rmSync(state, { recursive: true, force: true });
     }
