@@ -83,7 +83,10 @@ impl Server {
             }
         };
         let job = self.new_id();
-        self.ask(job, name(id, &ids), order, None)?;
+        if let Err(failure) = self.ask(job, name(id, &ids), order, None) {
+            self.note_workspace(name(id, &ids), matches!(open.workspace, WorkspaceKind::KeptDisk(_)), Some(ids));
+            return Err(failure);
+        }
         self.jobs.insert(job, Job::Open { open, ids, client, request });
         Ok(())
     }

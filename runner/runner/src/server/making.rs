@@ -137,7 +137,9 @@ impl Server {
                 }
             }
             Err(broken) => {
-                envelope.failure = Some(broken.failure(Code::IsolationUnavailable));
+                let is_short = matches!(broken.errno, libc::EMFILE | libc::ENFILE);
+                let code = if is_short { Code::LimitReached } else { Code::IsolationUnavailable };
+                envelope.failure = Some(broken.failure(code));
                 self.envelope_ended(cloned.id);
             }
         }
