@@ -98,6 +98,15 @@ export class Call<T extends OptionTable> {
     this.io.stdout().write(`${JSON.stringify(value, null, 2)}\n`);
   }
 
+  /** Prints what can't be asked for again; where nobody gets it, `otherwise` is said and `false` returned. */
+  async printOnce(text: string, json: unknown, otherwise: string): Promise<boolean> {
+    if (this.json) this.printJson(json);
+    else this.print(text);
+    const printed = (await this.io.written()) === null;
+    if (!printed) this.say(otherwise);
+    return printed;
+  }
+
   say(text: string): void {
     this.io.stderr().write(`boxkite: ${text}\n`);
   }

@@ -6,6 +6,8 @@ export interface CommandIo {
   stdin(): Readable;
   stdout(): Writable;
   stderr(): Writable;
+  /** Resolves when all of standard output has left this process, or can't: with what stopped it, else `null`. */
+  written(): Promise<Error | null>;
   /** Descriptors 0 and 1 are one terminal each. */
   readonly terminal: boolean;
   /** Descriptor 0 has nothing to give, such as `/dev/null`. */

@@ -11,7 +11,7 @@ export interface OutputTargets {
 
 /** What happens beside the output. */
 export interface OutputEvents {
-  /** The reader of standard output is gone; called once. */
+  /** Standard output is taken no longer: its reader is gone, or its disk is full. Called once. */
   brokenPipe(): void;
   /** The command has ended, before its reader has all. */
   ended(): void;
@@ -64,7 +64,7 @@ class Target {
     const stream = this.#open();
     this.#stream = stream;
     stream.on('error', () => {
-      // EPIPE in nearly every case: there is nobody left to tell, so the output ends here.
+      // Nobody takes what comes, so the output ends here. What of it is to be told is told when this process ends.
       const first = !this.#broken;
       this.abandon();
       if (first) this.#onBroken();

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
+import { FileOutput, isFileOutput } from './file-output.ts';
 import type { CommandIo } from './io.ts';
 
 const FALLBACK_SIZE = { columns: 80, rows: 24 } as const;
@@ -19,41 +20,52 @@ function isNullDevice(): boolean {
   }
 }
 
-/** A `CommandIo` whose output can be waited for. */
+/** A `CommandIo` whose messages can be waited for too. */
 export interface ProcessIo extends CommandIo {
-  /** Resolves when all output has left this process, or its reader has. */
-  flush(): Promise<void>;
+  /** Resolves when all of standard error has left this process, or its reader has. */
+  flushMessages(): Promise<void>;
 }
 
-/** Remembers which streams are used: making one only to flush it would cost time. */
-class Outputs {
-  readonly #used = new Set<Writable>();
+/** One stream of output. It is made at its first use: making one only to flush it would cost time. */
+class Output {
+  readonly #make: () => Writable;
+  #stream: Writable | null = null;
+  #failure: Error | null = null;
 
-  use(stream: Writable): Writable {
-    if (!this.#used.has(stream)) {
-      this.#used.add(stream);
-      // A reader that has gone away is nobody to report to; who has to know listens by itself.
-      stream.on('error', () => undefined);
-    }
-    return stream;
+  constructor(make: () => Writable) {
+    this.#make = make;
   }
 
-  async flush(): Promise<void> {
-    await Promise.all(
-      [...this.#used].map((stream) => new Promise<void>((resolve) => stream.write('', () => resolve()))),
-    );
+  use(): Writable {
+    if (this.#stream !== null) return this.#stream;
+    this.#stream = this.#make();
+    this.#stream.on('error', (error) => {
+      this.#failure ??= error;
+    });
+    return this.#stream;
+  }
+
+  async written(): Promise<Error | null> {
+    const stream = this.#stream;
+    if (stream === null || this.#failure !== null) return this.#failure;
+    if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()));
+    // A failure is told some ticks after the write that met it.
+    await new Promise((resolve) => setImmediate(resolve));
+    return this.#failure;
   }
 }
 
 /** `env` is given by the composition root, the only reader of the environment. */
 export function processIo(env: Readonly<Record<string, string | undefined>>): ProcessIo {
-  const outputs = new Outputs();
+  const stdout = new Output(() => (isFileOutput(1) ? new FileOutput(1) : process.stdout));
+  const stderr = new Output(() => process.stderr);
   return {
     env,
     stdin: () => process.stdin,
-    stdout: () => outputs.use(process.stdout),
-    stderr: () => outputs.use(process.stderr),
-    flush: () => outputs.flush(),
+    stdout: () => stdout.use(),
+    stderr: () => stderr.use(),
+    written: () => stdout.written(),
+    flushMessages: async () => void (await stderr.written()),
     terminal: isatty(0) && isatty(1),
     stdinEmpty: isNullDevice(),
     isTerminal: (descriptor) => isatty(descriptor),

@@ -16,6 +16,7 @@ function started(): {
     stdin: () => new PassThrough(),
     stdout: () => new PassThrough(),
     stderr: () => new PassThrough(),
+    written: async () => null,
     terminal: false,
     isTerminal: () => false,
     stdinEmpty: true,

@@ -3,7 +3,8 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');
-const MAIN = join(ROOT, 'packages', 'cli', 'src', 'main.ts');
+/** The program, from source. */
+export const MAIN = join(ROOT, 'packages', 'cli', 'src', 'main.ts');
 const PTY = join(import.meta.dirname, 'pty.py');
 
 /** How a call of the command line ended. */
@@ -20,12 +21,14 @@ export interface CliOptions {
   readonly input?: string | Buffer | null;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** Descriptor of standard output. Default: a pipe. */
+  readonly stdout?: number;
 }
 
 /** Starts the command line with pipes. */
 export function startCli(args: readonly string[], options: CliOptions = {}): ChildProcess {
   return spawn(process.execPath, [MAIN, ...args], {
-    stdio: [options.input === null ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    stdio: [options.input === null ? 'ignore' : 'pipe', options.stdout ?? 'pipe', 'pipe'],
     env: { ...process.env, ...options.env },
     cwd: options.cwd,
   });

@@ -48,8 +48,8 @@ export const createCommand: Command = defineCommand({
     };
     const server = await call.server();
     const { id } = await server.create(spec, signal);
-    if (call.json) call.printJson(await server.sandboxes.get(id));
-    else call.print(printable(id));
+    const summary = call.json ? await server.sandboxes.get(id) : null;
+    await call.printOnce(printable(id), summary, `the sandbox ${printable(id)} was made and stays`);
     return EXIT.ok;
   },
 });

@@ -78,7 +78,7 @@ async function detach(call: ExecCall, sandbox: SandboxPort, request: AttachedReq
     timeout_ms,
     ...(limits === undefined ? {} : { limits }),
   });
-  if (call.json) call.printJson({ sandbox_id: sandbox.id, ...started });
-  else call.print(printable(started.exec_id));
+  const id = printable(started.exec_id);
+  await call.printOnce(id, { sandbox_id: sandbox.id, ...started }, `the exec ${id} was started and goes on`);
   return EXIT.ok;
 }

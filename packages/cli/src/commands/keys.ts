@@ -46,11 +46,12 @@ const create = defineCommand({
       ...(account === undefined ? {} : { account }),
       ...(call.options.has('admin') ? { admin: true } : {}),
     });
-    if (call.json) call.printJson(made);
-    else {
-      call.print(printable(made.key));
+    const id = printable(made.id);
+    const lost = `the key ${id} was made and nobody got it; remove it by \`boxkite keys rm ${id}\``;
+    const printed = await call.printOnce(printable(made.key), made, lost);
+    if (printed && !call.json) {
       const rights = made.admin ? ', an administrator' : '';
-      call.say(`this is shown once: key ${printable(made.id)} of the account ${printable(made.account)}${rights}`);
+      call.say(`this is shown once: key ${id} of the account ${printable(made.account)}${rights}`);
     }
     return EXIT.ok;
   },

@@ -16,7 +16,8 @@ const WORDS: Readonly<Record<string, string>> = {
   EFBIG: 'it would be too large',
 };
 
-function reason(error: unknown): string {
+/** Why, in a few words. */
+export function reason(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return WORDS[code] ?? (code === '' ? String(error) : code);
 }

@@ -57,6 +57,10 @@ export class FakeIo implements CommandIo {
     return this.errors;
   }
 
+  async written(): Promise<Error | null> {
+    return this.output.errored;
+  }
+
   terminalSize(): { readonly columns: number; readonly rows: number } {
     return this.size;
   }
