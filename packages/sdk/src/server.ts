@@ -3,6 +3,7 @@ import { BoxkiteError, BoxkiteFailure } from '@boxkite/protocol';
 import { credentials, parseEndpoint } from './http/endpoint.ts';
 import type { FetchLike } from './http/fetch-transport.ts';
 import { LazyTransport } from './http/lazy-transport.ts';
+import { LocalKeyTransport } from './http/local-key-transport.ts';
 import type { HttpProviderParts } from './http/provider.ts';
 import { HttpProvider } from './http/provider.ts';
 import type { Environment, Platform } from './platform.ts';
@@ -44,8 +45,10 @@ function providerAt(options: ServerOptions & { readonly url: string }, field: st
   credentials(options.apiKey);
   const make = async () => {
     const platform = await loadPlatform();
-    const own = endpoint.socketPath === null ? undefined : platform.keyBeside(endpoint.socketPath);
-    return platform.openTransport(endpoint, { ...options, apiKey: options.apiKey ?? own });
+    const open = (apiKey: string | undefined) => platform.openTransport(endpoint, { ...options, apiKey });
+    const { socketPath } = endpoint;
+    if (socketPath === null || options.apiKey !== undefined) return open(options.apiKey);
+    return LocalKeyTransport.open({ key: () => platform.keyBeside(socketPath), open });
   };
   return new HttpProvider({ transport: new LazyTransport(make), url: endpoint.url, copy: copying(options.onNote) });
 }
