@@ -11,6 +11,7 @@ import {
   processesOf,
   python,
   sh,
+  slowness,
   startRunner,
   type TestRunner,
   type TestSandbox,
@@ -47,14 +48,17 @@ describe(`posture, ${lane}`, () => {
   it('lets no core be written, whatever the caller has bounded himself', async () => {
     const show = 'import resource as r; print(r.getrlimit(r.RLIMIT_CORE), r.getrlimit(r.RLIMIT_NOFILE))';
     const words = [...boxkiteCommand(), 'run', '--private', '--', 'python3', '-c', show];
-    const { code, stdout, stderr } = await new Promise<{ code: number | null; stdout: string; stderr: string }>(
-      (resolve) => {
+    const once = () =>
+      new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
         const bounded = ['-c', 'ulimit -c 0; ulimit -n 4000; exec "$@"', 'sh', ...words];
         const child = execFile('sh', bounded, { timeout: within(60_000) }, (_error, stdout, stderr) => {
           resolve({ code: child.exitCode, stdout, stderr });
         });
-      },
-    );
+      });
+    let { code, stdout, stderr } = await once();
+    // On an emulated processor Node crashes now and then (SIGSEGV): that says nothing of limits.
+    for (let tries = 1; slowness > 1 && code === null && tries < 3; tries += 1)
+      ({ code, stdout, stderr } = await once());
     // CAP_SYS_RESOURCE raises what the caller has bounded. A core_pattern that is a program ignores a limit of 0.
     const own = /^CapEff:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
     const mayRaise = ((BigInt(`0x${own}`) >> 24n) & 1n) === 1n;

@@ -34,9 +34,18 @@ export const LEFT_OUT: readonly LeftOut[] = [
     reason: 'starts Node for every call as well; what its commands reach is tested by daemon.test.ts and port.test.ts',
   },
   {
+    file: 'tests/contract/cli-output.test.ts',
+    reason: 'starts Node for every call as well, and is about where its own output goes',
+  },
+  {
     file: 'tests/contract/daemon.test.ts',
     reason:
       'starts a daemon for each test, with Node twice: 20 s each here; port.test.ts and chaos.test.ts start some, too',
+  },
+  {
+    file: 'tests/contract/file-agent-kill.test.ts',
+    reason:
+      'is about ends of sockets, which no control group changes, and takes minutes here; kill.test.ts kills the rest',
   },
   {
     file: 'tests/contract/demo.test.ts',
