@@ -15,6 +15,7 @@ const MOST_VIEWED = 26_214_400;
 const MOST_EDITED = 10_485_760;
 /** Times that an edit is made anew because somebody else has written meanwhile: a command, or another process. */
 const MOST_TRIES = 20;
+/** Longest pause between two of them; the first are short, since other edits wait for this one. */
 const PATIENCE_MS = 25;
 const MASK = /\[(?:redacted|hidden|masked|REDACTED_SECRET):[A-Za-z0-9._-]+\]|\[\*\*\*\]/;
 
@@ -106,7 +107,7 @@ async function editAmongOthers(
     if (expected !== null) throw fileChanged(path, expected);
     if (tries === MOST_TRIES) throw new BoxkiteError('file_busy', `${path} is written all the time by somebody else`);
     await new Promise((resolve) => {
-      setTimeout(resolve, Math.random() * PATIENCE_MS);
+      setTimeout(resolve, Math.random() * Math.min(2 ** tries, PATIENCE_MS));
     });
   }
 }
