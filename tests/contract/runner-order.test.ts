@@ -19,7 +19,7 @@ import {
   within,
 } from '@boxkite/testing';
 import { describe, expect, it } from 'vitest';
-import { runnerWithoutDescriptors } from './support/without-descriptors.ts';
+import { childrenOf, runnerWithoutDescriptors } from './support/without-descriptors.ts';
 
 const SIGKILL_ALL = Buffer.from([9, 1]);
 
@@ -35,10 +35,6 @@ async function rawConnection(runner: TestRunner) {
     return value;
   };
   return { socket, next };
-}
-
-function childrenOf(pid: number): readonly number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
 }
 
 function statusOf(pid: number): string {

@@ -1,6 +1,7 @@
 export { CuttingProxy } from './cutting-proxy.ts';
 export type { Answer, CallOptions, CommandOutcome, TestDaemonOptions } from './daemon.ts';
 export { boxkite, launchDaemon, placesOf, startDaemon, TestDaemon } from './daemon.ts';
+export { takeDescriptors } from './descriptors.ts';
 export type { Resources } from './host-resources.ts';
 export {
   groupsOf,

@@ -19,15 +19,14 @@ function withoutDescriptors(pid: number): Disposable {
   return { [Symbol.dispose]: () => limit(soft) };
 }
 
-function childrenOf(runner: TestRunner): readonly number[] {
-  return processesOf(runner.pid, '/nonexistent')
-    .filter(({ parent }) => parent === runner.pid)
-    .map(({ pid }) => pid);
+/** Process ids of what a process has started itself. */
+export function childrenOf(pid: number): readonly number[] {
+  return processesOf(pid, '/nonexistent').flatMap((entry) => (entry.parent === pid ? [entry.pid] : []));
 }
 
 /** What becomes of a request whose answer by one of the runner's processes comes when it has no descriptor for it. */
 async function answeredWithout<T>(runner: TestRunner, request: () => Promise<T>): Promise<T | Error> {
-  const answerers = childrenOf(runner);
+  const answerers = childrenOf(runner.pid);
   for (const pid of answerers) process.kill(pid, 'SIGSTOP');
   const outcome = request().catch((error: Error) => error);
   // With this answer the order is on its way.
@@ -55,15 +54,15 @@ export function runnerWithoutDescriptors(): void {
 
     it('ends an envelope whose process it could not be told of, and closes the sandbox', async () => {
       await using runner = await startRunner({ blanks: 0 });
-      const makers = childrenOf(runner);
+      const makers = childrenOf(runner.pid);
       const sandbox = await runner.create();
       const busy = await startStaying(sandbox, ['/bin/sh', '-c', 'echo on; cat']);
-      const held = childrenOf(runner);
+      const held = childrenOf(runner.pid);
       expect(await answeredWithout(runner, () => sandbox.exec({ argv: ['/bin/true'] }))).toBeInstanceOf(Error);
-      expect(childrenOf(runner)).toEqual(held);
+      expect(childrenOf(runner.pid)).toEqual(held);
       await busy.finish();
       await runner.client.closeSandbox(sandbox.number);
-      expect(childrenOf(runner)).toEqual(makers);
+      expect(childrenOf(runner.pid)).toEqual(makers);
     });
 
     it('starts no command whose terminal it could not take', async () => {

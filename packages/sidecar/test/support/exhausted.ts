@@ -2,9 +2,8 @@
  * A process of its own that decodes images while it has so many descriptors left as its arguments say, and again when it
  * has enough. Writes what became of each, as JSON.
  */
-import { closeSync, openSync } from 'node:fs';
 import { BoxkiteError } from '@boxkite/protocol';
-import { makePng } from '@boxkite/testing';
+import { makePng, takeDescriptors } from '@boxkite/testing';
 import { ImageHelper } from '../../src/images/image-helper.ts';
 
 const [, , runner = '', ...left] = process.argv;
@@ -20,22 +19,11 @@ async function outcome(): Promise<unknown> {
   }
 }
 
-/** Takes all descriptors but so many. */
-function exhaust(but: number): number[] {
-  const taken: number[] = [];
-  try {
-    for (;;) taken.push(openSync('/dev/null', 'r'));
-  } catch {
-    for (const fd of taken.splice(0, but)) closeSync(fd);
-    return taken;
-  }
-}
-
 const outcomes: unknown[] = [];
 for (const but of left) {
-  const taken = exhaust(Number(but));
+  const taken = takeDescriptors(Number(but));
   outcomes.push(await outcome());
-  for (const fd of taken) closeSync(fd);
+  taken[Symbol.dispose]();
 }
 outcomes.push(await outcome());
 process.stdout.write(JSON.stringify(outcomes));
